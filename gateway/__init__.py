@@ -1,0 +1,1 @@
+"""The gateway: forwards LLM calls in the dialect they came in, applies three rules, states facts."""

@@ -1,0 +1,72 @@
+"""What the upstream said, in words all dialects share. Visible text never leaves its dialect: a delta says that it came."""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from gateway.words import Reason
+
+
+class Reasoning(Struct, frozen=True):
+    """A piece of thinking. `running` is the exact number of tokens produced so far where the frame gives one."""
+
+    text: str
+    running: int | None = None
+    choice: int = 0
+
+
+class Content(Struct, frozen=True):
+    """Visible text came."""
+
+    choice: int = 0
+
+
+class ToolCall(Struct, frozen=True):
+    """A tool call, or a piece of one, came."""
+
+    choice: int = 0
+
+
+class Finish(Struct, frozen=True):
+    """A finish word. `stop_evidence`: True the caller's own stop sequence, False a natural end, None nothing was said."""
+
+    raw: str
+    reason: Reason
+    stop_evidence: bool | None = None
+    choice: int = 0
+
+
+class Usage(Struct, frozen=True):
+    """Token counts so far; the last one seen replaces earlier ones.
+
+    `output` is what the cap is compared with (reasoning included). None: the provider gave none, or no usable one.
+    `part` marks one of several usage events of one turn that add up (llama.cpp sends one per choice).
+    """
+
+    output: int | None
+    input: int | None = None
+    reasoning: int | None = None
+    cached: int | None = None
+    part: bool = False
+
+
+class Failure(Struct, frozen=True):
+    """An error told inside an answer whose status was good. `text` is the error as it came; it never reaches a log."""
+
+    kind: str
+    """The provider's own type or code, for a span: at most 64 characters."""
+    text: bytes
+
+
+class Done(Struct, frozen=True):
+    """The turn is over: the dialect's last frame."""
+
+
+Delta: TypeAlias = Reasoning | Content | ToolCall | Finish | Usage | Failure | Done
+
+
+class Identity(Struct, frozen=True):
+    """Who answered: the upstream's own id of the turn and its name of the model."""
+
+    id: str | None = None
+    model: str | None = None

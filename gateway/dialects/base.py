@@ -1,0 +1,169 @@
+"""What every dialect can do. A dialect is a table of facts and these methods: no state, no I/O, one shared instance."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Literal
+
+from msgspec import Struct
+
+from gateway.calls import NO_WISHES, Call, HeaderList, Wishes, header
+from gateway.deltas import Delta, Failure, Identity
+from gateway.errors import BadRequest, CallError
+from gateway.sse import Frame
+from gateway.words import DialectName, Level, Reason, UpstreamKind
+
+FinishRides = Literal["before_usage", "with_usage", "every_frame"]
+"""Where the finish word travels: in a frame before the usage (chat), together with it (responses, messages), or possibly
+on every frame, where the last one counts (gemini). It decides what has to be held."""
+
+UNFINISHED: Final = frozenset({None, "", "null"})
+"""Values of a finish field that mean `not finished yet`."""
+
+FINISH_WORDS: Final[Mapping[str, Reason]] = {
+    word: reason
+    for reason, words in {
+        "stop": "stop end_turn stop_sequence STOP completed eos eos_token end COMPLETE",
+        "length": "length max_tokens MAX_TOKENS max_output_tokens model_length model_context_window_exceeded incomplete",
+        "tool_calls": "tool_calls tool_use function_call",
+        "content_filter": "content_filter SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII refusal",
+        "error": "error MALFORMED_FUNCTION_CALL insufficient_system_resource abort failed",
+    }.items()
+    for word in words.split()
+}  # type: ignore[misc]  # mypy sees the keys of the literal as str
+"""Finish words of all vendors and their cousins. A dialect adds its own on top of its file."""
+
+
+class Malformed(ValueError):
+    """The bytes are not what the dialect says. They pass on untouched and are counted."""
+
+
+class Additions(Struct, frozen=True):
+    """Fields the gateway adds to a request because a rule needs them; what they cause in the answer is taken out again."""
+
+    usage: bool = False
+    """Chat streams: usage at the end (`stream_options.include_usage`)."""
+    control: bool = False
+    """llama.cpp chat: the completion opts in to the control call, and every frame carries its running count."""
+
+
+NOTHING_ADDED: Final = Additions()
+
+
+class Relabelled(Struct, frozen=True):
+    """JSON with another finish word, and the event name that goes with it where the name changes too."""
+
+    data: bytes
+    event: bytes | None = None
+
+
+class Dialect(ABC):
+    """One wire dialect, as the vendor's own servers and their cousins speak it."""
+
+    name: ClassVar[DialectName]
+    operation: ClassVar[str] = "chat"
+    """`gen_ai.operation.name` of its spans."""
+    finish_rides: ClassVar[FinishRides]
+    said: ClassVar[Mapping[Reason, str]]
+    """A folded reason in the dialect's own word; a reason that is not there cannot be said."""
+    done: ClassVar[bytes | None] = None
+    """The data of a last frame that is no JSON (`[DONE]`)."""
+
+    @abstractmethod
+    def read_call(self, path: str, query: bytes, headers: HeaderList, body: bytes) -> Call:
+        """What the caller asked. Raises BadRequest, naming the field, when it is no request of this dialect."""
+
+    @abstractmethod
+    def upstream_body(self, call: Call, added: Additions) -> bytes:
+        """The caller's body, byte for byte, save the added fields."""
+
+    @abstractmethod
+    def read_frame(self, frame: Frame) -> Sequence[Delta]:
+        """What one event of a stream says. Raises Malformed. Called for every event: fast."""
+
+    @abstractmethod
+    def read_body(self, body: bytes) -> Sequence[Delta]:
+        """What a whole answer says, as if it were one event. Raises Malformed when it is not this dialect's answer."""
+
+    @abstractmethod
+    def identity(self, data: bytes) -> Identity:
+        """Id and model of the answer, from a whole answer or an early event. Total: unreadable bytes give none."""
+
+    @abstractmethod
+    def relabel(self, data: bytes, choice: int, reason: Reason) -> Relabelled:
+        """The JSON of an event or a whole answer with the finish word of one choice changed and nothing else."""
+
+    @abstractmethod
+    def strip(self, frame: Frame, added: Additions) -> bytes | None:
+        """The event's raw bytes without what our additions caused; None when the whole event is our doing."""
+
+    @abstractmethod
+    def write_level(self, body: bytes, level: Level) -> bytes:
+        """The request body with this level in every place that carries one, else in the dialect's primary field."""
+
+    @abstractmethod
+    def write_budget(self, call: Call, kind: UpstreamKind, cap: int) -> bytes | None:
+        """The body with a thinking budget of at most `cap` in the server's own field; None when it cannot be said.
+
+        It only lowers, never switches thinking on and never stands beside a level.
+        """
+
+    @abstractmethod
+    def promote(self, body: bytes, text: str) -> bytes:
+        """A whole answer whose reasoning was moved into the visible text."""
+
+    @abstractmethod
+    def promoted_event(self, like: bytes, text: str) -> bytes:
+        """A content event with this text, to go before the finish event `like` (its JSON)."""
+
+    @abstractmethod
+    def error_body(self, error: CallError) -> bytes:
+        """An error of the gateway's own in the dialect's shape, with its code."""
+
+    @abstractmethod
+    def error_event(self, error: CallError) -> bytes:
+        """The same as one whole event of a stream."""
+
+
+def read_wishes(headers: HeaderList) -> Wishes:
+    """What the caller asked of Thinkcap by header. Raises BadRequest on a thinking cap that is no positive integer."""
+    if not any(name.startswith(b"x-thinkcap-") for name, _ in headers):
+        return NO_WISHES
+    purpose, cap = header(headers, b"x-thinkcap-purpose"), header(headers, b"x-thinkcap-thinking-cap")
+    return Wishes(
+        purpose=purpose.decode("latin-1").strip() if purpose else None,
+        thinking_cap=None if cap is None else _positive(cap),
+        retried=header(headers, b"x-thinkcap-retried") is not None,
+        facts=header(headers, b"x-thinkcap-facts") == b"1",
+    )
+
+
+def _positive(value: bytes) -> int:
+    text = value.decode("latin-1").strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):  # noqa: PLR2004 - digits of a token count
+        message = "header x-thinkcap-thinking-cap must be a positive integer of tokens (1 to 999999999)"
+        raise BadRequest(message)
+    return int(text)
+
+
+def usable_cap(value: object) -> int | None:
+    """A cap as the rules see it: None when absent or null, 0 when it is no positive integer."""
+    if value is None:
+        return None
+    return value if type(value) is int and value > 0 else 0
+
+
+def count(value: object) -> int | None:
+    """A token count as the rules see it: None unless it is an integer of at least 0."""
+    return value if type(value) is int and value >= 0 else None
+
+
+def failure(error: object, text: bytes) -> Failure:
+    """A failure told inside an answer; its kind is the first of type, code, status that is a short word."""
+    kind = "error"
+    if isinstance(error, dict):
+        for key in ("type", "code", "status"):
+            value = error.get(key)
+            if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "error":
+                kind = str(value)[:64]
+                break
+    return Failure(kind, text)

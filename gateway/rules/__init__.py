@@ -1,0 +1,1 @@
+"""The three rules: values in, values out; no sockets, no clock, no logs."""
