@@ -2,6 +2,7 @@
 
 ThinkcapError
 |- SettingsError             the start is refused: exit 2, file and key path said
+|  `- SettingsErrors         everything that is wrong with one file, a line each
 `- CallError                 one call, answered in the shape of its dialect
    |- BadRequest             400 bad_request
    |- UnsupportedLevel       400 unsupported_reasoning_effort
@@ -17,6 +18,7 @@ ThinkcapError
       `- UpstreamTimeout     504 upstream_timeout         fault timeout
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from gateway.words import Outcome, UpstreamFault
@@ -38,6 +40,20 @@ class SettingsError(ThinkcapError):
         """One line: file, key path, problem, what is allowed."""
         where = ": ".join(part for part in (self.file, self.path) if part)
         return f"{where}: {self.problem}" + (f" (allowed: {self.allowed})" if self.allowed else "")
+
+
+class SettingsErrors(SettingsError):
+    """All that is wrong with one file. `problems` has one or more; `path`, `problem`, `allowed` are the first one's."""
+
+    def __init__(self, problems: Sequence[SettingsError]) -> None:
+        """Take the problems in the order they are to be said."""
+        self.problems = tuple(problems)
+        first = self.problems[0]
+        super().__init__(first.path, first.problem, allowed=first.allowed, file=first.file)
+
+    def __str__(self) -> str:
+        """One line per problem."""
+        return "\n".join(str(problem) for problem in self.problems)
 
 
 class CallError(ThinkcapError):
@@ -105,7 +121,7 @@ class Draining(CallError):
 class UpstreamError(CallError):
     """The upstream could not be reached, broke off, or was silent too long."""
 
-    outcome = "upstream_error"
+    outcome: ClassVar[Outcome] = "upstream_error"
 
     def __init__(self, message: str, fault: UpstreamFault) -> None:
         """Take the message for the caller and the label for the counter."""
