@@ -23,7 +23,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "values": {
         "events": "words calls deltas",
-        "config": "words errors",
+        "config": "words errors config",
         "catalog": "words",
         "policy": "words calls config catalog deltas rules",
     },
@@ -41,7 +41,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "connection": "errors",
         "upstream": "words errors headers transport",
         "memory": "words",
-        "keys": "words",
+        "keys": "words config",
         "exchange": (
             "words calls deltas errors events headers policy rules dialects.base relay assemble memory upstream"
         ),

@@ -8,8 +8,9 @@ from typing import ClassVar, Final, Literal
 
 from msgspec.structs import replace
 
-from gateway.config_read import Table
-from gateway.config_values import (
+from gateway.config.reading import Table
+from gateway.config.traits import TRAITS, Traits
+from gateway.config.values import (
     Count,
     Dialects,
     EnvName,
@@ -34,7 +35,6 @@ from gateway.config_values import (
     VersionPath,
     Words,
 )
-from gateway.traits import TRAITS, Traits
 from gateway.words import CONVERSATION, DialectName, MappedReason, Method, UpstreamKind
 
 _NO_SECRETS: Final = "no secrets in the settings: name a variable with api_key_env or a file with api_key_file"

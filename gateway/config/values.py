@@ -1,4 +1,4 @@
-"""The kinds of values a setting may have: annotated types that `config_read` checks and, with `Via`, converts."""
+"""The kinds of values a setting may have: annotated types that `reading` checks and, with `Via`, converts."""
 
 import re
 from typing import Annotated, Any, Final
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from gateway.config_read import Refused, Via, one_of
+from gateway.config.reading import Refused, Via, one_of
 from gateway.words import LADDER, OTHER, DialectName, Level
 
 

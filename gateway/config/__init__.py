@@ -1,6 +1,6 @@
 """Settings: TOML text and an environment in, one frozen value out; whatever is wrong stops the start, all said at once.
 
-`config_tables` has the tables, `config_values` the kinds of values in them, `config_read` the reading.
+`tables` has the tables, `values` the kinds of values in them, `reading` the reading.
 """
 
 import tomllib
@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from gateway.config_read import Reader, Refused, join, unknown_word
-from gateway.config_tables import (
+from gateway.config.reading import Reader, Refused, join, unknown_word
+from gateway.config.tables import (
     HeaderIs,
     Key,
     LevelFallbackSettings,
@@ -24,9 +24,9 @@ from gateway.config_tables import (
     ThinkingSettings,
     Upstream,
 )
-from gateway.config_values import Secret, secret_from
+from gateway.config.traits import TRAITS, UNSAYABLE, Traits
+from gateway.config.values import Secret, secret_from
 from gateway.errors import SettingsErrors
-from gateway.traits import TRAITS, UNSAYABLE, Traits
 
 __all__ = [
     "BUILT_IN",
