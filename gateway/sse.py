@@ -71,9 +71,8 @@ class FrameReader:
             frames.append(_frame(data[at:end], 0))
             at = end
         if returns and not self._held and data.endswith(b"\r"):
-            self._lead = (
-                b"\n"  # why: the event is over and goes at once; the LF of its last CRLF may come in the next read
-            )
+            # why: the event goes at once, though the LF of a CRLF may still come with the next read
+            self._lead = b"\n"
         return frames
 
     def close(self) -> list[Frame]:
@@ -107,9 +106,8 @@ class FrameReader:
         if len(self._held) > LIMIT:
             self._held.clear()
             raise EventTooLarge(f"an event of more than {LIMIT} bytes")
-        self._searched = max(
-            len(self._held) - 1, 0
-        )  # why - 1: a line end there may be the first of the two that end it
+        # why - 1: a line end there may be the first half of the end
+        self._searched = max(len(self._held) - 1, 0)
 
 
 def _usual(data: bytes, at: int, frames: list[Frame], line_end: bytes) -> int:
@@ -190,7 +188,8 @@ def rewrite(frame: Frame, data: bytes, event: bytes | None = None) -> bytes:
                 out.append(_respelt(b"event: " + (_line_end(line) or b"\n"), event, b" "))
             out.append(_respelt(line, data))
         elif name != b"data":
-            out.append(line)
+            # why: where lines end in both CR and LF, a data line that went may have stood between the two
+            out.append(b"\r\n" if line == b"\n" and out[-1].endswith(b"\r") else line)
     return b"".join(out)
 
 
