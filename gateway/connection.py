@@ -1,0 +1,296 @@
+"""One connection to an upstream: sockets, waiting and limits around the reader of http1. One exchange at a time.
+
+opening -> exchange -> resting -> exchange ...      closed from anywhere, for good
+
+Bytes that nobody asked for close it: what one answer leaves behind must never be taken for the next one.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterable, Callable
+from typing import Final, cast
+
+import httpx
+
+from gateway.http1 import Outgoing, Phase, ResponseReader
+
+MAX_BUFFERED_BYTES: Final = 256 * 1024
+"""Reading stops above: a slow caller slows its upstream."""
+
+Origin = tuple[bytes, bytes, int]
+"""Scheme, host in ASCII, port."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection, and one slot of the pool from the moment it is made until it is given up."""
+
+    __slots__ = (
+        "_buffered",
+        "_closed",
+        "_deadline",
+        "_drained",
+        "_error",
+        "_loop",
+        "_lost_by_peer",
+        "_on_lost",
+        "_read_limit",
+        "_reading_paused",
+        "_timer",
+        "_timer_at",
+        "_transport",
+        "_unsent",
+        "_upload",
+        "_waiter",
+        "_write_limit",
+        "_writing_paused",
+        "idle_since",
+        "origin",
+        "response",
+        "reused",
+    )
+
+    def __init__(self, origin: Origin, on_lost: Callable[["Connection"], None]) -> None:
+        """Take where it leads to, and who is told when it is lost."""
+        self.origin = origin
+        self.response = ResponseReader()
+        self.idle_since = 0.0
+        self.reused = False
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._closed = self._lost_by_peer = False
+        self._reading_paused = self._writing_paused = False
+        self._buffered = self._unsent = 0
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._upload: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = self._deadline = math.inf
+        self._read_limit: float | None = None
+        self._write_limit: float | None = None
+
+    @property
+    def opened(self) -> bool:
+        """There is a socket, or was."""
+        return self._transport is not None
+
+    @property
+    def closed(self) -> bool:
+        """It carries nothing more."""
+        return self._closed
+
+    @property
+    def reusable(self) -> bool:
+        """The answer came to its end and the connection may carry another exchange."""
+        return self.response.phase is Phase.DONE and self.response.keep_alive and not self._closed
+
+    @property
+    def stale(self) -> bool:
+        """The peer closed a reused connection before a byte of the answer came: the request may go out once more."""
+        return self.reused and self._lost_by_peer and not self.response.heard
+
+    async def exchange(self, outgoing: Outgoing, read: float | None, write: float | None) -> None:
+        """Send a request and wait until `response` holds the final head.
+
+        Limits in seconds, None for none: `read` of silence once all is sent, `write` without progress in sending.
+        Raises httpx's ReadError, WriteError, their timeouts and protocol errors, and what the body's stream raises.
+        """
+        if self._closed or self._transport is None:
+            raise self._error or httpx.ConnectError("not connected")
+        self.response.begin(bodiless=outgoing.bodiless)
+        self._read_limit, self._write_limit = read, write
+        self._transport.write(outgoing.wire)
+        if outgoing.stream is not None:
+            self._upload = self._loop.create_task(self._send(outgoing.stream, outgoing.length))
+            self._upload.add_done_callback(self._sent)
+        while self.response.phase is Phase.HEAD:
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """What has come of the body, in one piece, as soon as there is any; b"" at its end."""
+        while not self.response.pieces:
+            if self.response.phase is Phase.DONE:
+                return b""
+            await self._wait()
+        return self.take()
+
+    def take(self) -> bytes:
+        """What has come of the body, b"" for nothing."""
+        self._buffered = 0
+        if self._reading_paused:
+            self._reading_paused = False
+            if self._transport is not None and not self._closed:
+                self._transport.resume_reading()
+        return self.response.take()
+
+    def rest(self, now: float) -> None:
+        """Between two exchanges. What was not read of the complete answer is dropped."""
+        self.take()
+        self.response.heard = False
+        self.idle_since, self.reused = now, True
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Close at once, also in the middle of an answer; whoever waits on it gets the error, the first one given."""
+        if self._error is None:
+            self._error = error or httpx.ReadError("the connection was closed")
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._upload is not None:
+            self._upload.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._wake()
+
+    # A body that is sent as it comes
+
+    async def _send(self, stream: AsyncIterable[bytes], length: int | None) -> None:
+        left = math.inf if length is None else length
+        async for part in stream:
+            left -= len(part)
+            if left < 0:
+                raise httpx.LocalProtocolError("the request body is longer than its Content-Length")
+            if part:
+                await self._write(part if length is not None else b"%x\r\n%b\r\n" % (len(part), part))
+        if length is None:
+            await self._write(b"0\r\n\r\n")
+        elif left:
+            raise httpx.LocalProtocolError("the request body is shorter than its Content-Length")
+
+    async def _write(self, data: bytes) -> None:
+        if self._closed or self._transport is None:
+            raise httpx.WriteError("the connection was closed while the request was being sent")
+        self._transport.write(data)
+        if self._writing_paused:
+            self._drained = self._loop.create_future()
+            await self._drained
+
+    def _sent(self, upload: asyncio.Task[None]) -> None:
+        self._upload = None
+        error = None if upload.cancelled() else upload.exception()
+        if error is not None and self.response.phase is not Phase.DONE:
+            self.close(error)
+        elif self._waiter is not None:
+            self._arm()
+
+    # Waiting: one future a wait, and one timer that is moved when it fires and not before
+
+    async def _wait(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = self._loop.create_future()
+        self._arm()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _arm(self) -> None:
+        silence = None if self._upload is not None else self._read_limit
+        limit = self._write_limit if self._writing_paused else silence
+        self._deadline = math.inf if limit is None else self._loop.time() + limit
+        if self._timer is not None and self._timer_at > self._deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and self._deadline < math.inf:
+            self._timer_at = self._deadline
+            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._deadline == math.inf or self._transport is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer_at = self._deadline
+            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
+        elif not self._writing_paused:
+            self.close(httpx.ReadTimeout(f"nothing came for {self._read_limit} s"))
+        elif (unsent := self._transport.get_write_buffer_size()) < self._unsent:
+            self._unsent = unsent
+            self._arm()
+        else:
+            self.close(httpx.WriteTimeout(f"nothing could be sent for {self._write_limit} s"))
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is there, and TLS with it."""
+        self._transport = cast(asyncio.Transport, transport)
+        if self._closed:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: read them, stop reading when nobody takes them, wake whoever waits."""
+        response = self.response
+        if response.phase is Phase.DONE:
+            self.close(httpx.RemoteProtocolError("bytes that nobody asked for"))
+            return
+        try:
+            phase = response.feed(data)
+        except httpx.RemoteProtocolError as error:
+            self.close(error)
+            return
+        if phase is Phase.DONE:
+            self._answered()
+        self._buffered += len(data)
+        if self._buffered > MAX_BUFFERED_BYTES and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+        if phase is not Phase.HEAD:
+            self._wake()
+
+    def _answered(self) -> None:
+        # A peer that answers before it has read everything does not want the rest, which dies with the connection.
+        if self._upload is not None:
+            self._upload.cancel()
+            self.response.keep_alive = False
+        elif self._transport is not None and self._transport.get_write_buffer_size():
+            self.response.keep_alive = False
+
+    def eof_received(self) -> None:
+        """The peer sends no more: a good end of a body without framing, else `connection_lost` says what it means.
+
+        TLS calls this for a close_notify alone, so that a cut connection does not pass for an end.
+        """
+        self._lost_by_peer = True
+        self.response.end()
+        if self.response.phase is Phase.DONE:
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone, whoever closed it."""
+        self._lost_by_peer = self._lost_by_peer or not self._closed
+        error: httpx.TransportError
+        if self._upload is not None:
+            error = httpx.WriteError("the connection was lost while the request was being sent")
+        elif exc is not None:
+            error = httpx.ReadError("the connection was lost")
+        elif self.response.heard:
+            error = httpx.RemoteProtocolError("the peer closed the connection in the middle of the response")
+        else:
+            error = httpx.RemoteProtocolError("the peer closed the connection without a response")
+        error.__cause__ = exc
+        self.close(error)
+        self._transport = None
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        """More was written than the socket takes."""
+        self._writing_paused = True
+        self._unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self._waiter is not None:
+            self._arm()
+
+    def resume_writing(self) -> None:
+        """The socket took it."""
+        self._writing_paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        if self._waiter is not None:
+            self._arm()

@@ -1,0 +1,233 @@
+"""HTTP/1.1 as a client speaks it, without I/O: a request to bytes, bytes to one response after another.
+
+A gateway must not pass on what can be read in two ways (RFC 9112, 6.3, 7.1 and 11). llhttp refuses bare LF, folded
+lines, names that are no tokens, Content-Length twice or beside Transfer-Encoding; what it lets through is refused here.
+"""
+
+import enum
+from collections.abc import AsyncIterable
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import httptools
+import httpx
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""Of a head with the informational ones before it, of trailers, and of chunk framing that carries no data."""
+
+_TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Outgoing(NamedTuple):
+    """A request ready for the wire."""
+
+    wire: bytes
+    """The head, and the body with it where the body is bytes."""
+    stream: AsyncIterable[bytes] | None
+    """The body where it comes bit by bit; it cannot be sent twice."""
+    length: int | None
+    """Bytes of the stream; None: it goes out in chunks."""
+    bodiless: bool
+    """The answer has no body whatever its head says (HEAD)."""
+
+
+def encode(request: httpx.Request) -> Outgoing:
+    """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
+    method = request.method.encode("ascii", "replace")
+    lines = [b"%b %b HTTP/1.1" % (method, request.url.raw_path)]
+    names = [method]
+    hosts = 0
+    length: int | None = None
+    chunked = False
+    for name, value in request.headers.raw:
+        names.append(name)
+        lines.append(name + b": " + value)
+        match name.lower():
+            case b"host":
+                hosts += 1
+            case b"content-length":
+                length = _read_length(value, length)
+            case b"transfer-encoding":
+                if chunked or value.lower() != b"chunked":
+                    raise httpx.LocalProtocolError("the one transfer coding is chunked")
+                chunked = True
+    head = b"\r\n".join(lines) + b"\r\n\r\n"
+    ends = len(lines) + 1
+    if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
+        raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
+    if b"" in names or b"".join(names).translate(None, _TOKEN) or method == b"CONNECT":
+        raise httpx.LocalProtocolError("the method or a header name of the request is not allowed")
+    if hosts != 1 or (chunked and length is not None):
+        raise httpx.LocalProtocolError("a request has one Host, and Content-Length or Transfer-Encoding")
+    return _with_body(request, head, length, chunked=chunked)
+
+
+def _read_length(value: bytes, before: int | None) -> int:
+    if before is not None or not value.isdigit():
+        raise httpx.LocalProtocolError("the Content-Length of the request is no single number")
+    return int(value)
+
+
+def _with_body(request: httpx.Request, head: bytes, length: int | None, *, chunked: bool) -> Outgoing:
+    bodiless = request.method == "HEAD"
+    stream = request.stream
+    if not isinstance(stream, httpx.ByteStream):
+        if not isinstance(stream, AsyncIterable):
+            raise httpx.LocalProtocolError("the request body is no asynchronous stream")
+        if length is None and not chunked:
+            raise httpx.LocalProtocolError("a streamed request needs Content-Length or Transfer-Encoding")
+        return Outgoing(head, stream, length, bodiless)
+    body = b"".join(stream)
+    if chunked:
+        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
+    elif len(body) != (length or 0):
+        raise httpx.LocalProtocolError("the Content-Length of the request is not the length of its body")
+    return Outgoing(head + body, None, length, bodiless)
+
+
+class Phase(enum.IntEnum):
+    """How far a response is."""
+
+    HEAD = 0
+    BODY = 1
+    DONE = 2
+
+
+class ResponseReader:
+    """Bytes of one connection in, responses out. `begin` before each, then `feed` and, where the peer ends, `end`."""
+
+    __slots__ = (
+        "_bodiless",
+        "_chunked",
+        "_framed",
+        "_framing_bytes",
+        "_head_bytes",
+        "_parser",
+        "headers",
+        "heard",
+        "keep_alive",
+        "on_body",
+        "phase",
+        "pieces",
+        "reason",
+        "status",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        """Start with nothing asked, so that any byte is one too many."""
+        self.phase = Phase.DONE
+        self.heard = False
+        """A byte of this response has come."""
+        self.keep_alive = False
+        """The connection may carry another exchange once this one is done."""
+        self.status = 0
+        self.version = b""
+        self.reason = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """Names and values as they came, in order; trailers and informational heads are dropped."""
+        self.pieces: list[bytes] = []
+        """What has come of the body and was not taken yet; never another list: the parser appends to it."""
+        self.on_body = self.pieces.append
+        self._bodiless = self._framed = self._chunked = False
+        self._head_bytes = self._framing_bytes = 0
+        self._parser = httptools.HttpResponseParser(self)
+
+    def begin(self, *, bodiless: bool) -> None:
+        """A request goes out; `bodiless` when its answer has no body (HEAD)."""
+        self.phase = Phase.HEAD
+        self.heard = self.keep_alive = False
+        self._bodiless = bodiless
+        self._head_bytes = self._framing_bytes = 0
+        self._start_head()
+
+    def _start_head(self) -> None:
+        self.headers, self.reason = [], b""
+        self._framed = self._chunked = False
+
+    def feed(self, data: bytes) -> Phase:
+        """Take bytes, say how far the response is. Raises RemoteProtocolError; bytes after the end only end reuse."""
+        self.heard = True
+        pieces = len(self.pieces)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if self.phase is Phase.DONE:
+                self.keep_alive = False
+                return self.phase
+            ours = isinstance(error.__context__, httpx.RemoteProtocolError)
+            raise httpx.RemoteProtocolError(str(error.__context__ if ours else error)) from error
+        if len(self.pieces) > pieces:
+            self._framing_bytes = 0
+        elif self.phase is not Phase.DONE:
+            self._framing_bytes += len(data)
+            if self._framing_bytes > MAX_HEAD_BYTES:
+                raise httpx.RemoteProtocolError("the head of the response is too large")
+        return self.phase
+
+    def end(self) -> None:
+        """The peer sends no more, which is the end of a body without any framing and of nothing else."""
+        self.keep_alive = False
+        if self.phase is Phase.BODY and not self._framed:
+            self.phase = Phase.DONE
+
+    def take(self) -> bytes:
+        """All there is of the body, in one piece; b"" for none."""
+        pieces = self.pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return data
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        """A status line starts, which is one too many unless a response is due."""
+        if self.phase is not Phase.HEAD:
+            raise httpx.RemoteProtocolError("bytes after the response")
+
+    def on_status(self, reason: bytes) -> None:
+        """A bit of the reason phrase."""
+        self.reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header or, once there is a body, a trailer."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise httpx.RemoteProtocolError("the head of the response is too large")
+        if self.phase is not Phase.HEAD:
+            return
+        value = value.rstrip(b" \t")
+        match name.lower():
+            case b"content-length":
+                self._framed = True
+            case b"transfer-encoding":
+                if self._framed or value.lower() != b"chunked":
+                    raise httpx.RemoteProtocolError("the one transfer coding is chunked")
+                self._framed = self._chunked = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """A head is whole: drop an informational one, judge the final one."""
+        status = self._parser.get_status_code()
+        version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0") or (version == "1.0" and self._chunked):
+            raise httpx.RemoteProtocolError("neither HTTP/1.1 nor HTTP/1.0")
+        if status < HTTPStatus.CONTINUE or status == HTTPStatus.SWITCHING_PROTOCOLS:
+            raise httpx.RemoteProtocolError("a status that nobody asked for")
+        if status < HTTPStatus.OK:
+            self._start_head()
+            return
+        self.status, self.version = status, f"HTTP/{version}".encode()
+        if self._bodiless:
+            # The parser cannot be told that no body follows: leave it here, and the connection with it.
+            self.phase = Phase.DONE
+            raise httpx.RemoteProtocolError("no body is expected")
+        self.phase = Phase.BODY
+
+    def on_message_complete(self) -> None:
+        """The response is whole."""
+        if self.phase is Phase.BODY:
+            self.phase = Phase.DONE
+            # A body where none may be would arrive later, as the answer to somebody else's request.
+            misframed = self.status == HTTPStatus.NO_CONTENT and self._framed
+            self.keep_alive = self._parser.should_keep_alive() and not misframed

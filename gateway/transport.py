@@ -1,0 +1,197 @@
+"""A lean HTTP/1.1 client behind httpx's seam: httpx.Request in, httpx.Response out, httpx's errors.
+
+`pool` keeps the books and does no I/O, `connection` does the I/O of one exchange, `http1` knows what the bytes mean. No
+proxies, redirects, cookies or decompression: a gateway passes those on.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+import httpx
+
+from gateway.connection import Connection, Origin
+from gateway.http1 import Phase, encode
+from gateway.pool import Pool
+
+_PORTS: Final = {b"http": 80, b"https": 443}
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body of a response; the connection goes back exactly once: at the end, on an error or when closed."""
+
+    def __init__(self, connection: Connection, release: Callable[[Connection], None]) -> None:
+        self._connection: Connection | None = connection
+        self._release = release
+        self._whole = b""
+        if connection.response.phase is Phase.DONE:
+            self._whole = connection.take()
+            self._end()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._connection is None:
+            data, self._whole = self._whole, b""
+        else:
+            data = await self._read(self._connection)
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def _read(self, connection: Connection) -> bytes:
+        try:
+            data = await connection.read()
+        except BaseException:
+            self._end()
+            raise
+        if connection.response.phase is Phase.DONE:
+            self._end()
+        return data
+
+    async def aclose(self) -> None:
+        self._whole = b""
+        self._end()
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._release(connection)
+
+
+class LeanTransport(httpx.AsyncBaseTransport):
+    """HTTP/1.1 over kept connections, on one event loop. Limits of a request: `extensions["timeout"]`, as httpx has it.
+
+    A request that finds its reused connection closed goes out once more, unless its body is a stream. A TLS failure is
+    a ConnectError whose cause is an ssl.SSLError.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_connections: int = 1000,
+        keepalive_expiry: float = 60.0,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Limits: connections over all origins, seconds one may be idle. TLS is verified unless told otherwise."""
+        self._pool = Pool(max_connections, keepalive_expiry, lambda origin: Connection(origin, self._lost))
+        self._keepalive_expiry = keepalive_expiry
+        self._ssl_context = ssl_context
+        self._closed = False
+        self._closing: set[Connection] = set()
+        self._all_lost: asyncio.Future[None] | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    @property
+    def open(self) -> int:
+        """Connections that hold a slot: being opened, in an exchange, idle."""
+        return self._pool.open
+
+    @property
+    def idle(self) -> int:
+        """Connections between two exchanges."""
+        return self._pool.idle
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and wait for the head of its response. Raises httpx's TransportErrors."""
+        outgoing = encode(request)
+        limits: dict[str, float | None] = request.extensions.get("timeout", {})
+        connection = await self._acquire(_origin(request.url), limits.get("pool"))
+        try:
+            while True:
+                try:
+                    if not connection.opened:
+                        await self._connect(connection, limits.get("connect"))
+                    await connection.exchange(outgoing, limits.get("read"), limits.get("write"))
+                    break
+                except httpx.TransportError:
+                    if not connection.stale or outgoing.stream is not None:
+                        raise
+                    self._close([connection])
+                    connection = self._pool.replace(connection)
+        except BaseException:
+            self._release(connection)
+            raise
+        response = connection.response
+        headers, extensions = response.headers, {"http_version": response.version, "reason_phrase": response.reason}
+        return httpx.Response(
+            response.status, headers=headers, stream=_Body(connection, self._release), extensions=extensions
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection, also those in use, and wait until the sockets are gone."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._close(self._pool.clear())
+        if self._closing:
+            self._all_lost = asyncio.get_running_loop().create_future()
+            await self._all_lost
+
+    async def _acquire(self, origin: Origin, limit: float | None) -> Connection:
+        connection, closing = self._pool.assign(origin, asyncio.get_running_loop().time())
+        self._close(closing)
+        if connection is not None:
+            return connection
+        waiter = self._pool.wait(origin)
+        try:
+            async with asyncio.timeout(limit):
+                return await waiter
+        except BaseException as error:
+            self._pool.leave(waiter)
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._release(waiter.result())
+            if isinstance(error, TimeoutError):
+                raise httpx.PoolTimeout(f"no connection became free within {limit} s") from error
+            raise
+
+    async def _connect(self, connection: Connection, limit: float | None) -> None:
+        scheme, host, port = connection.origin
+        if self._closed:
+            raise httpx.ConnectError("the transport is closed")
+        if scheme == b"https" and self._ssl_context is None:
+            self._ssl_context = httpx.create_ssl_context()
+        context = self._ssl_context if scheme == b"https" else None
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection, host.decode("ascii"), port, ssl=context
+                )
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout(f"no connection within {limit} s") from error
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(str(error)) from error
+
+    def _release(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._close(self._pool.release(connection, now))
+        if self._sweeper is None and not self._closed:
+            self._sweeper = loop.call_at(now + self._keepalive_expiry, self._sweep)
+
+    def _close(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            if connection.opened:
+                self._closing.add(connection)
+            connection.close()
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        closing, due = self._pool.expire(loop.time())
+        self._close(closing)
+        self._sweeper = None if due is None else loop.call_at(due, self._sweep)
+
+    def _lost(self, connection: Connection) -> None:
+        self._pool.forget(connection)
+        self._closing.discard(connection)
+        if not self._closing and self._all_lost is not None and not self._all_lost.done():
+            self._all_lost.set_result(None)
+
+
+def _origin(url: httpx.URL) -> Origin:
+    scheme = url.raw_scheme
+    if scheme not in _PORTS:
+        raise httpx.UnsupportedProtocol(f"not an http or https URL: {url.scheme}")
+    return scheme, url.raw_host, url.port or _PORTS[scheme]
