@@ -7,7 +7,7 @@ Bytes that nobody asked for close it: what one answer leaves behind must never b
 
 import asyncio
 import math
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Final, cast
 
 import httpx
@@ -90,22 +90,25 @@ class Connection(asyncio.Protocol):
         """The peer closed a reused connection before a byte of the answer came: the request may go out once more."""
         return self.reused and self._lost_by_peer and not self.response.heard
 
-    async def exchange(self, outgoing: Outgoing, read: float | None, write: float | None) -> None:
+    async def exchange(self, outgoing: Outgoing, limits: Mapping[str, float | None]) -> None:
         """Send a request and wait until `response` holds the final head.
 
-        Limits in seconds, None for none: `read` of silence once all is sent, `write` without progress in sending.
-        Raises httpx's ReadError, WriteError, their timeouts and protocol errors, and what the body's stream raises.
+        Limits in seconds, None or absent for none: `write` without progress in sending, then `first_byte` (absent:
+        `read`) until the head, `read` of silence in the body. Raises httpx's ReadError, WriteError, their timeouts and
+        protocol errors, and what the body's stream raises.
         """
         if self._closed or self._transport is None:
             raise self._error or httpx.ConnectError("not connected")
         self.response.begin(bodiless=outgoing.bodiless)
-        self._read_limit, self._write_limit = read, write
+        self._write_limit, read_limit = limits.get("write"), limits.get("read")
+        self._read_limit = limits.get("first_byte", read_limit)
         self._transport.write(outgoing.wire)
         if outgoing.stream is not None:
             self._upload = self._loop.create_task(self._send(outgoing.stream, outgoing.length))
             self._upload.add_done_callback(self._sent)
         while self.response.phase is Phase.HEAD:
             await self._wait()
+        self._read_limit = read_limit
 
     async def read(self) -> bytes:
         """What has come of the body, in one piece, as soon as there is any; b"" at its end."""

@@ -32,9 +32,13 @@ class Outgoing(NamedTuple):
 
 
 def encode(request: httpx.Request) -> Outgoing:
-    """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
+    """Write a request; its extension `target`, as httpx has it, stands for the path and query of its URL.
+
+    Raises LocalProtocolError where its head is no HTTP or says something else than its body.
+    """
     method = request.method.encode("ascii", "replace")
-    lines = [b"%b %b HTTP/1.1" % (method, request.url.raw_path)]
+    target: bytes = request.extensions.get("target") or request.url.raw_path
+    lines = [b"%b %b HTTP/1.1" % (method, target)]
     names = [method]
     hosts = 0
     length: int | None = None
@@ -55,8 +59,8 @@ def encode(request: httpx.Request) -> Outgoing:
     ends = len(lines) + 1
     if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
-    if b"" in names or b"".join(names).translate(None, _TOKEN) or method == b"CONNECT":
-        raise httpx.LocalProtocolError("the method or a header name of the request is not allowed")
+    if b" " in target or b"" in names or b"".join(names).translate(None, _TOKEN) or method == b"CONNECT":
+        raise httpx.LocalProtocolError("the method, the target or a header name of the request is not allowed")
     if hosts != 1 or (chunked and length is not None):
         raise httpx.LocalProtocolError("a request has one Host, and Content-Length or Transfer-Encoding")
     return _with_body(request, head, length, chunked=chunked)
@@ -78,9 +82,7 @@ def _with_body(request: httpx.Request, head: bytes, length: int | None, *, chunk
             raise httpx.LocalProtocolError("a streamed request needs Content-Length or Transfer-Encoding")
         return Outgoing(head, stream, length, bodiless)
     body = b"".join(stream)
-    if chunked:
-        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
-    elif len(body) != (length or 0):
+    if chunked or len(body) != (length or 0):
         raise httpx.LocalProtocolError("the Content-Length of the request is not the length of its body")
     return Outgoing(head + body, None, length, bodiless)
 

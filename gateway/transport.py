@@ -62,8 +62,10 @@ class _Body(httpx.AsyncByteStream):
 
 
 class LeanTransport(httpx.AsyncBaseTransport):
-    """HTTP/1.1 over kept connections, on one event loop. Limits of a request: `extensions["timeout"]`, as httpx has it.
+    """HTTP/1.1 over kept connections, on one event loop.
 
+    Limits of a request stand in `extensions["timeout"]`, as httpx has it; `first_byte` there is the silence allowed
+    before the head where it differs from `read`.
     A request that finds its reused connection closed goes out once more, unless its body is a stream. A TLS failure is
     a ConnectError whose cause is an ssl.SSLError.
     """
@@ -104,7 +106,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
                 try:
                     if not connection.opened:
                         await self._connect(connection, limits.get("connect"))
-                    await connection.exchange(outgoing, limits.get("read"), limits.get("write"))
+                    await connection.exchange(outgoing, limits)
                     break
                 except httpx.TransportError:
                     if not connection.stale or outgoing.stream is not None:
