@@ -27,7 +27,10 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "catalog": "words",
         "policy": "words calls config catalog deltas rules",
     },
-    "rules": {"rules": "words calls deltas"},
+    "rules": {
+        "rules": "words calls deltas",
+        "rules.refusals": "words calls deltas rules.envelopes rules.wordings",
+    },
     "wire": {
         "dialects": "words calls deltas errors sse splice dialects",
         "assemble": "words deltas sse splice",
@@ -37,8 +40,10 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "relay": "words calls deltas events sse splice tokens hold rules dialects.base",
     },
     "shell": {
-        "transport": "errors",
-        "connection": "errors",
+        "http1": "",
+        "connection": "http1",
+        "pool": "connection",
+        "transport": "http1 connection pool",
         "upstream": "words errors headers transport",
         "memory": "words",
         "keys": "words config",
@@ -69,7 +74,7 @@ IMPURE: Final = (
 )
 
 ONLY: Final[dict[str, str]] = {
-    "httpx": "upstream transport connection demo",
+    "httpx": "upstream transport pool connection http1 demo",
     "opentelemetry": "telemetry",
     "prometheus_client": "telemetry",
     "telemetry": "app telemetry",

@@ -53,7 +53,7 @@ def test_files_and_functions_keep_their_measure() -> None:
 
 def test_no_file_names_a_place_that_others_lack() -> None:
     """Nothing committed depends on one machine's folders or on where its packages come from."""
-    problems = []
+    problems: list[str] = []
     for name, path in FILES.items():
         try:
             text = path.read_bytes().decode()
