@@ -170,11 +170,11 @@ def _describe(hint: Any) -> str:
         return " ".join(get_args(hint))
     if get_origin(hint) is Annotated:
         base, *metadata = get_args(hint)
-        return _describe(base) + "".join(_bounds(m) for m in metadata if isinstance(m, Meta))
+        via = next((m.base for m in metadata if isinstance(m, Via)), base)
+        return _describe(via) + "".join(_bounds(m) for m in metadata if isinstance(m, Meta))
     return _TOML_NAMES.get(get_origin(hint) or hint, "a table")
 
 
 def _bounds(meta: Meta) -> str:
     said = {"above": meta.gt, "of at least": meta.ge, "and at most": meta.le}
-    bounds = "".join(f" {words} {bound}" for words, bound in said.items() if bound is not None)
-    return bounds + (f", {meta.description}" if meta.description else "")
+    return "".join(f" {words} {bound}" for words, bound in said.items() if bound is not None)

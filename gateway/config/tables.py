@@ -163,6 +163,7 @@ class PurposeRule(Table, frozen=True, kw_only=True):
     purpose: Purpose
     model: Words | None = None
     path: PathStart | None = None
+    """What the path begins with."""
     header: HeaderIs | None = None
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Literal
 
 import msgspec
 import pytest
 
 from gateway.config import TRAITS, Secret, ThinkingSettings, Upstream, default_settings, parse_settings
+from gateway.config.reading import Reader, Table
+from gateway.config.values import Levels, Pattern, Port
 from gateway.errors import SettingsError, SettingsErrors
 from gateway.words import DIALECTS, UPSTREAM_KINDS, DialectName, Method, UpstreamKind
 
@@ -237,3 +240,26 @@ def test_without_a_file_every_dialect_goes_to_its_vendor() -> None:
     }
     assert all(up.api_key is None for up in settings.upstreams.values())
     assert settings.keys == ()
+
+
+class Demanding(Table, frozen=True, kw_only=True):
+    """A table in which everything is required."""
+
+    word: Literal["a", "b"]
+    pattern: Pattern
+    levels: Levels
+    port: Port
+    inner: ThinkingSettings
+
+
+def test_what_is_missing_is_described_in_the_words_of_toml() -> None:
+    """Whatever a missing setting becomes in the end, the message says what one would write."""
+    reader = Reader("")
+    reader.table(Demanding, {})
+    assert [(problem.path, problem.allowed) for problem in reader.problems] == [
+        ("word", "a b"),
+        ("pattern", "a string"),
+        ("levels", "an array"),
+        ("port", "an integer of at least 0 and at most 65535"),
+        ("inner", "a table"),
+    ]
