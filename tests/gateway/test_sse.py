@@ -25,7 +25,7 @@ STREAMS = (
     BOM + b": hello\n\n\n\ndata: a\ndata: b\r\n\r\nid: 1\n\nevent: e\n\ndata: torn",
     b"data: a\r\r\ndata: b\n\r\ndata: c\r\n\ndata: d\n\rdata: e\r\n\r",
     BOM + b"\r\n\r\n" + BOM + b"data: a\n\n",
-    b"data: a\rdata: b\r\n\r\nevent: a\rdata: b\r\ndata: c\r\n\r\nevent: a\ndata: b\r\n\r\n",
+    b": c\r\n\r\ndata: a\rdata: b\r\n\r\nevent: a\rdata: b\r\ndata: c\r\n\r\nevent: a\ndata: b\r\n\r\n",
     b"event: a\rdata: b\n\nevent: \n\ndata: a\rdata: b\n\nevent: e\ndata: c\n\n",
 )
 
