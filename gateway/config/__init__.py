@@ -144,7 +144,8 @@ def _with_secrets(
 def _secret(upstream: Upstream, environ: Mapping[str, str], read_file: ReadFile | None) -> Secret | None:
     variable, path = upstream.api_key_env, upstream.api_key_file
     if variable:
-        return secret_from(environ.get(variable, ""), f"the variable {variable}")
+        said = f"the variable {variable}" if variable.isupper() else "the variable"  # else it may be a key itself
+        return secret_from(environ.get(variable, ""), said)
     if not path:
         return None
     if read_file is None:
@@ -152,6 +153,6 @@ def _secret(upstream: Upstream, environ: Mapping[str, str], read_file: ReadFile 
     try:
         text = read_file(path)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise Refused(f"the file {path} cannot be read: {reason}") from None
-    return secret_from(text, f"the file {path}")
+        reason = (error.strerror or "no reason given") if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise Refused(f"the file cannot be read: {reason}") from None
+    return secret_from(text, "the file")

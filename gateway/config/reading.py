@@ -1,7 +1,7 @@
 """Reads a TOML table into a frozen struct by the struct's own annotations, and says everything that is wrong at once.
 
-Every problem carries its exact key path (`purposes[1].header.name`). A value is never echoed unless it is a number or
-a word of a closed vocabulary: what stands in the wrong place may be a secret.
+Every problem carries its exact key path (`purposes[1].header.name`). A value is echoed only where no secret belongs:
+numbers, words of a closed vocabulary, names, patterns. Elsewhere it may be one, pasted in the wrong place.
 """
 
 import re
@@ -63,7 +63,7 @@ def unknown_word(what: str, word: str, known: tuple[str, ...]) -> tuple[str, str
 
 def join(path: str, key: str) -> str:
     """The path of a key below `path`, quoted as TOML would have it."""
-    key = key if _BARE_KEY.fullmatch(key) else f'"{key}"'
+    key = key if _BARE_KEY.fullmatch(key) else msgspec.json.encode(key).decode()
     return f"{path}.{key}" if path else key
 
 

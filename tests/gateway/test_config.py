@@ -78,7 +78,7 @@ def test_a_variable_without_a_usable_key_stops_the_start(environ: dict[str, str]
     [
         pytest.param(
             FileNotFoundError(2, "No such file or directory"),
-            "the file key.txt cannot be read: No such file",
+            "the file cannot be read: No such file",
             id="no such file",
         ),
         pytest.param(UnicodeDecodeError("utf-8", b"hunter2\xff", 7, 8, "bad"), "it is no UTF-8 text", id="no text"),
@@ -95,6 +95,14 @@ def test_a_secret_file_that_cannot_be_read_stops_the_start(raised: Exception, sa
     assert caught.value.path == "upstreams.up.api_key_file"
     assert all(word in str(caught.value) for word in says.split("|"))
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_variable_whose_name_may_be_a_key_is_not_said() -> None:
+    """Variables are in capitals; what is not may have been pasted in the wrong place."""
+    (problem,) = problems_of(UP + "api_key_env = 'AIzaHunter2'")
+    assert problem.path == "upstreams.up.api_key_env"
+    assert problem.problem.startswith("the variable is empty or not there")
+    assert "Hunter2" not in str(problem)
 
 
 def test_a_secret_file_needs_somebody_who_reads_files() -> None:

@@ -26,6 +26,7 @@ SHAPE = {
     "an upstream is a number": ("[upstreams]\nup = 3", "upstreams.up", "expected a table, got an integer"),
     "a table is misspelt": (UP + "[sever]", "sever", "unknown setting 'sever'; did you mean 'server'?"),
     "a table nobody knows": (UP + "[zzz]", "zzz", "unknown setting 'zzz' (allowed: upstreams models"),
+    "a key with a quote and a line end": (UP + '"a\\"b\\nc" = 1', 'upstreams.up."a\\"b\\nc"', "unknown setting"),
     "a key is misspelt": (UP + "[output_cap]\nhold_second = 2.0", "output_cap.hold_second", "'hold_seconds'?"),
     "a table is written as an array": (UP + "[[server]]", "server", "expected a table, got an array"),
     "an array is written as a table": (UP + "[keys]", "keys", "expected an array, got a table"),
@@ -110,6 +111,11 @@ LEVELS = {
         FALLBACK + "extra_patterns = ['good', 'dial (jammed']",
         "level_fallback.extra_patterns[1]",
         "'dial (jammed' is no regular expression|at position 5",
+    ),
+    "a pattern that looks behind without end": (
+        FALLBACK + "extra_patterns = ['(?<=a*)b']",
+        "level_fallback.extra_patterns[0]",
+        "'(?<=a*)b' is no regular expression: look-behind",
     ),
     "a pattern that repeats beyond reason": (
         FALLBACK + "extra_patterns = ['a{99999999999}']",
