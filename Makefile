@@ -21,7 +21,7 @@ demo: $(VENV)/.run ## see it work: a scripted upstream, the gateway and callers,
 	$(bin)/python -m gateway demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 test: $(VENV)/.dev ## the whole test suite, in parallel (ARGS="-k usage", WORKERS=0 for one process)
-	$(bin)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(bin)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.dev ## style, formatting and types
 	$(bin)/ruff check
@@ -30,7 +30,7 @@ lint: $(VENV)/.dev ## style, formatting and types
 
 check: lint ## all that must hold: lint, tests, house rules, coverage
 	$(bin)/coverage erase
-	$(bin)/coverage run -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(bin)/coverage run -m pytest -n $(WORKERS) $(ARGS)
 	$(bin)/coverage combine --quiet
 	$(bin)/coverage report --fail-under=95 --skip-covered
 	$(bin)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(strip $(WHOLLY_COVERED)))'

@@ -4,6 +4,6 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep tests that share costly things (`xdist_group`) in one process, unless another spread was asked for."""
+    """Keep the tests of a file in one process, since they share costly things, unless another spread was asked for."""
     if getattr(config.option, "dist", "no") == "load":
-        config.option.dist = "loadgroup"
+        config.option.dist = "loadfile"

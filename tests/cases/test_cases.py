@@ -10,8 +10,6 @@ from tests.cases.runner import Options, Verdict, load, run
 
 CASES = load()
 
-pytestmark = pytest.mark.xdist_group("cases")
-
 
 @pytest.fixture(scope="session")
 def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
