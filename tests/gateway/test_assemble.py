@@ -108,10 +108,11 @@ def test_numbers_stay_as_written() -> None:
 
 
 def test_tool_calls_are_merged_by_index() -> None:
-    """Two calls whose pieces alternate come out as two, in the order of their indices."""
+    """Calls whose pieces alternate come out whole, in the order of their indices."""
     pieces = [
         {"index": 1, "id": "b", "type": "function", "function": {"name": "two", "arguments": ""}},
         {"index": 0, "id": "a", "type": "function", "function": {"name": "one", "arguments": "{"}},
+        {"index": 2, "id": "c", "type": "function", "function": {"name": "three"}},
         {"index": 1, "function": {"arguments": "[]"}},
         {"index": 0, "function": {"arguments": "}"}},
     ]
@@ -120,7 +121,15 @@ def test_tool_calls_are_merged_by_index() -> None:
     assert message["tool_calls"] == [
         {"type": "function", "function": {"name": "one", "arguments": "{}"}, "id": "a"},
         {"type": "function", "function": {"name": "two", "arguments": "[]"}, "id": "b"},
+        {"type": "function", "function": {"name": "three", "arguments": ""}, "id": "c"},
     ]
+
+
+def test_a_finish_word_stays() -> None:
+    """A frame after the finish that says no word takes none away."""
+    after = {"choices": [{"index": 0, "delta": {}, "finish_reason": None}]}
+    stream = chunks({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}, after)
+    assert json.loads(assemble(stream).body())["choices"][0]["finish_reason"] == "stop"
 
 
 @pytest.mark.parametrize(
