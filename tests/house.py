@@ -13,6 +13,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     "leaves": {
         "words": "",
         "calls": "words",
+        "coding": "",
         "deltas": "words",
         "errors": "words",
         "headers": "words calls",
@@ -25,41 +26,51 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "events": "words calls deltas",
         "config": "words errors config",
         "catalog": "words",
-        "policy": "words calls config catalog deltas rules",
+        "policy": "words calls deltas errors config catalog rules",
     },
     "rules": {
         "rules": "words calls deltas",
-        "rules.refusals": "words calls deltas rules.envelopes rules.wordings",
+        "rules.refusals": "words calls deltas rules.envelopes rules.patterns rules.wordings",  # its own tables
     },
     "wire": {
-        "dialects": "words calls deltas errors sse splice dialects",
-        "assemble": "words deltas sse splice",
+        "dialects": "words calls deltas errors splice sse dialects",
+        "assemble": "words deltas splice sse",
     },
     "core": {
-        "hold": "words deltas rules",
-        "relay": "words calls deltas events sse splice tokens hold rules dialects.base",
+        "actions": "words rules",
+        "answer": "words deltas events tokens rules dialects.base",
+        "hold": "words deltas sse rules",
+        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer hold",
     },
     "shell": {
-        "http1": "",
-        "connection": "http1",
-        "pool": "connection",
-        "transport": "http1 connection pool",
-        "upstream": "words errors headers transport",
+        "http1": "errors",
+        "connection": "errors http1",
+        "pool": "errors connection",
+        "transport": "errors http1 connection pool",
+        "upstream": "words calls errors headers transport",
         "memory": "words",
         "keys": "words config",
+        "caller": "words errors headers",
+        "reads": "errors",
+        "pump": "words errors events sse rules actions relay caller reads",
         "exchange": (
-            "words calls deltas errors events headers policy rules dialects.base relay assemble memory upstream"
+            "words calls coding deltas errors events headers sse policy rules dialects.base assemble actions answer "
+            "relay caller memory pump reads upstream"
         ),
-        "front": "words calls errors events headers routes policy dialects keys exchange",
-        "models": "words calls errors headers routes config policy upstream keys",
+        "forward": "words calls errors events headers policy caller exchange upstream",
+        "models": "words calls errors headers routes config policy caller keys upstream",
+        "front": (
+            "words calls errors events headers routes policy dialects caller exchange forward keys models upstream"
+        ),
     },
     "root": {
         "app": "*",
         "serve": "words errors config app",
-        "demo": "words sse dialects demo",
-        "cli": "words errors config policy rules catalog keys demo app serve",
+        "demo": "words splice sse dialects demo",
+        "check": "words errors config catalog policy rules",
+        "cli": "words errors config catalog policy rules keys app check demo serve",
         "__main__": "cli",
-        "": "words",
+        "": "",
     },
     "telemetry": {"telemetry": "words calls deltas events"},
 }
@@ -77,7 +88,7 @@ ONLY: Final[dict[str, str]] = {
     "httpx": "upstream transport pool connection http1 demo",
     "opentelemetry": "telemetry",
     "prometheus_client": "telemetry",
-    "telemetry": "app telemetry",
+    "telemetry": "app serve telemetry",
     "uvicorn": "serve demo",
 }
 """Packages that only these modules may know: each stands behind one door."""
@@ -187,6 +198,6 @@ def _check_handler(path: str, node: ast.ExceptHandler) -> Iterator[str]:
 
 def check_text(path: str, text: str) -> Iterator[str]:
     """Names of places that exist on one machine only."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := ELSEWHERE.search(line):
-            yield f"{path}:{number} names {found[0]!r}, which other machines lack: use a relative path, or no name"
+    for found in ELSEWHERE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"{path}:{line} names {found[0]!r}, which other machines lack: use a relative path, or no name"

@@ -92,7 +92,7 @@ def test_the_table_is_a_staircase() -> None:
         pytest.param("gateway.tokens", "from time import monotonic", "pure", id="a leaf reads the clock"),
         pytest.param("gateway.policy", "if 1:\n def f():\n  import os.path", "pure", id="a hidden import"),
         pytest.param("gateway.exchange", "import httpx", "go through there", id="a second file knows the HTTP client"),
-        pytest.param("gateway.front", "import telemetry.metrics", "only app", id="a door knows telemetry"),
+        pytest.param("gateway.front", "import telemetry.metrics", "only app serve", id="a door knows telemetry"),
         pytest.param(
             "gateway.front", "from prometheus_client import Counter", "only telemetry", id="the gateway counts"
         ),
