@@ -158,10 +158,18 @@ BAD = {
     **KEYS,
 }
 SECRETIVE = {
-    "a key inline": (UP + "api_key = 'hunter2'", "upstreams.up.api_key", "api_key_env|api_key_file"),
-    "a token inline": (UP + "token = 'hunter2'", "upstreams.up.token", "api_key_env"),
+    "a key inline": (
+        UP + "api_key = 'hunter2'",
+        "upstreams.up.api_key",
+        "no secrets in the settings|api_key_env|api_key_file",
+    ),
+    "a token inline": (UP + "token = 'hunter2'", "upstreams.up.token", "no secrets in the settings"),
     "the key for the variable's name": (UP + "api_key_env = 'sk-hunter2'", "upstreams.up.api_key_env", "not its value"),
-    "a gateway key beside its hash": (UP + KEY + SHA + "key = 'hunter2'", "keys[0].key", "sha256"),
+    "a gateway key beside its hash": (
+        UP + KEY + SHA + "key = 'hunter2'",
+        "keys[0].key",
+        "the key itself is not written down",
+    ),
     "a gateway key for its hash": (UP + KEY + "sha256 = 'hunter2'", "keys[0].sha256", "64 hex digits"),
 }
 URLS = {
