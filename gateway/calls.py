@@ -52,6 +52,18 @@ class Call(Struct, frozen=True, kw_only=True):
     wishes: Wishes = NO_WISHES
 
 
+class Sent(Struct, frozen=True, kw_only=True):
+    """What a request body says of thinking levels: read from it when a refusal has to be understood."""
+
+    levels: tuple[Level, ...] = ()
+    """Every level it carries, the one that counts first; empty when none was sent."""
+    elsewhere: frozenset[Level] = frozenset()
+    """Ladder words that other fields hold as well (`text.verbosity`): such a word alone names no thinking level."""
+
+
+NO_LEVEL_SENT = Sent()
+
+
 def header(headers: HeaderList, name: bytes) -> bytes | None:
     """The first value of a header, by its lower-case name."""
     for key, value in headers:

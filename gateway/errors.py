@@ -118,6 +118,12 @@ class Draining(CallError):
     status, code, outcome, retry_after = 503, "draining", "overloaded", 1
 
 
+class InternalError(CallError):
+    """A fault of the gateway's own that nobody foresaw."""
+
+    status, code, outcome = 500, "internal_error", "refused"
+
+
 class UpstreamError(CallError):
     """The upstream could not be reached, broke off, or was silent too long."""
 

@@ -1,7 +1,7 @@
 """What happened: typed facts in the past tense, one class each, and the observer who is told.
 
-A call states CallStarted first and exactly one of CallFinished, CallFailed, CallAbandoned last. Facts with a `name` are
-also told to callers who asked for them, as span events and as log lines; their fields are the attributes, spelt as there.
+A call states CallStarted first and exactly one of CallFinished, CallFailed, CallAbandoned last. Facts with a `name`
+are also told as span events, as log lines and to callers who ask; their fields are the attributes, spelt as there.
 """
 
 from typing import Any, ClassVar, Protocol, TypeAlias

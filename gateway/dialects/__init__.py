@@ -1,1 +1,9 @@
-"""The dialects: each a table of facts on top, then a few methods; no state, no I/O."""
+"""The dialects: each a table of facts on top, then a few methods; no state, no I/O. One line here registers one."""
+
+from typing import Final
+
+from gateway.dialects.base import Dialect
+from gateway.dialects.chat import Chat
+from gateway.words import DialectName
+
+DIALECTS: Final[dict[DialectName, Dialect]] = {dialect.name: dialect for dialect in (Chat(),)}

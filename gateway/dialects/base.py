@@ -2,34 +2,34 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from gateway.calls import NO_WISHES, Call, HeaderList, Wishes, header
 from gateway.deltas import Delta, Failure, Identity
 from gateway.errors import BadRequest, CallError
 from gateway.sse import Frame
-from gateway.words import DialectName, Level, Reason, UpstreamKind
+from gateway.words import DialectName, Reason
+
+AskedT = TypeVar("AskedT", bound=Struct)
 
 FinishRides = Literal["before_usage", "with_usage", "every_frame"]
-"""Where the finish word travels: in a frame before the usage (chat), together with it (responses, messages), or possibly
-on every frame, where the last one counts (gemini). It decides what has to be held."""
+"""Where the finish word travels: in a frame before the usage (chat), together with it (responses, messages), or on any
+frame, where the last one counts (gemini). It decides what has to be held."""
 
 UNFINISHED: Final = frozenset({None, "", "null"})
 """Values of a finish field that mean `not finished yet`."""
 
-FINISH_WORDS: Final[Mapping[str, Reason]] = {
-    word: reason
-    for reason, words in {
-        "stop": "stop end_turn stop_sequence STOP completed eos eos_token end COMPLETE",
-        "length": "length max_tokens MAX_TOKENS max_output_tokens model_length model_context_window_exceeded incomplete",
-        "tool_calls": "tool_calls tool_use function_call",
-        "content_filter": "content_filter SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII refusal",
-        "error": "error MALFORMED_FUNCTION_CALL insufficient_system_resource abort failed",
-    }.items()
-    for word in words.split()
-}  # type: ignore[misc]  # mypy sees the keys of the literal as str
+_WORDS: Final[dict[Reason, str]] = {
+    "stop": "stop end_turn stop_sequence STOP completed eos eos_token end COMPLETE",
+    "length": "length max_tokens MAX_TOKENS max_output_tokens model_length model_context_window_exceeded incomplete",
+    "tool_calls": "tool_calls tool_use function_call",
+    "content_filter": "content_filter SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII refusal",
+    "error": "error MALFORMED_FUNCTION_CALL insufficient_system_resource abort failed",
+}
+FINISH_WORDS: Final[Mapping[str, Reason]] = {word: reason for reason, words in _WORDS.items() for word in words.split()}
 """Finish words of all vendors and their cousins. A dialect adds its own on top of its file."""
 
 
@@ -38,7 +38,7 @@ class Malformed(ValueError):
 
 
 class Additions(Struct, frozen=True):
-    """Fields the gateway adds to a request because a rule needs them; what they cause in the answer is taken out again."""
+    """Fields the gateway adds to a request for a rule; what they cause in the answer is taken out again."""
 
     usage: bool = False
     """Chat streams: usage at the end (`stream_options.include_usage`)."""
@@ -97,19 +97,8 @@ class Dialect(ABC):
         """The event's raw bytes without what our additions caused; None when the whole event is our doing."""
 
     @abstractmethod
-    def write_level(self, body: bytes, level: Level) -> bytes:
-        """The request body with this level in every place that carries one, else in the dialect's primary field."""
-
-    @abstractmethod
-    def write_budget(self, call: Call, kind: UpstreamKind, cap: int) -> bytes | None:
-        """The body with a thinking budget of at most `cap` in the server's own field; None when it cannot be said.
-
-        It only lowers, never switches thinking on and never stands beside a level.
-        """
-
-    @abstractmethod
-    def promote(self, body: bytes, text: str) -> bytes:
-        """A whole answer whose reasoning was moved into the visible text."""
+    def promote(self, body: bytes) -> bytes:
+        """A whole answer whose reasoning was moved into the visible text, where there was none."""
 
     @abstractmethod
     def promoted_event(self, like: bytes, text: str) -> bytes:
@@ -143,6 +132,24 @@ def _positive(value: bytes) -> int:
         message = "header x-thinkcap-thinking-cap must be a positive integer of tokens (1 to 999999999)"
         raise BadRequest(message)
     return int(text)
+
+
+def read_object(decoder: msgspec.json.Decoder[AskedT], body: bytes) -> AskedT:
+    """The fields of a request that a rule looks at. Raises BadRequest when the body is no JSON object."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadRequest(f"the request body must be a JSON object: {said}") from None
+
+
+def text_field(name: str, value: object) -> str:
+    """A field that is text when it is there. Raises BadRequest naming it."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadRequest(f"field {name} must be a string")
+    return value
 
 
 def usable_cap(value: object) -> int | None:

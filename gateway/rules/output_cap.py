@@ -44,7 +44,7 @@ class OutputCap(Struct, frozen=True, kw_only=True):
     upgrade_unproven: bool = False
 
     def could_raise(self, finish: Finish, *, tool_calls: bool) -> bool:
-        """Whether a usage yet to come could turn this finish into `length`: is it worth holding?"""
+        """Whether a usage yet to come could turn this finish into `length`, so that it is worth holding."""
         verdict = self._unless_used(finish, tool_calls=tool_calls)
         return verdict is None and bool(self.cap) and self.choices == 1
 

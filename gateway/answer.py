@@ -1,0 +1,172 @@
+"""What one answer has said so far, and what rule 1 makes of it: the bookkeeping both paths of the relay share."""
+
+from collections.abc import Callable
+
+from msgspec import Struct, structs
+
+from gateway.deltas import Failure, Finish, Identity, Reasoning, Usage
+from gateway.dialects.base import NOTHING_ADDED, Additions
+from gateway.events import Fact, FinishRaised, FirstToken, OutputOverran, Turn
+from gateway.rules.output_cap import OutputCap, Settled
+from gateway.rules.thinking_cap import ThinkingCap
+from gateway.tokens import ReasoningCount
+from gateway.words import WORST_FIRST, Outcome
+
+PROMOTABLE = 256 * 1024
+"""Bytes of reasoning kept for `reasoning_only = "promote"`; beyond it the rest is not promoted."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What the policy says about one answer: plain numbers, no settings."""
+
+    output_cap: OutputCap
+    added: Additions = NOTHING_ADDED
+    thinking: ThinkingCap | None = None
+    per_frame: bool = False
+    """The upstream is known to send one token a frame."""
+    promote: bool = False
+    guarded: bool = False
+    """A level may still be refused: nothing goes out before the first delta."""
+
+
+class Answer:
+    """The state of one answer. Told every delta, asked for the verdict, the outcome and the totals."""
+
+    __slots__ = (
+        "_count",
+        "_note",
+        "_plan",
+        "_text",
+        "failed",
+        "finishes",
+        "over",
+        "reasoned",
+        "settled",
+        "started",
+        "tool_calls",
+        "turn",
+        "visible",
+    )
+
+    def __init__(self, plan: Plan, note: Callable[[Fact], None], *, per_frame: bool) -> None:
+        """Begin with nothing said."""
+        self._plan, self._note = plan, note
+        self._count = ReasoningCount(per_frame)
+        self._text: list[str] = []
+        self.turn = Turn(output_cap=plan.output_cap.cap or None, choices=plan.output_cap.choices)
+        self.finishes: dict[int, Finish] = {}
+        self.settled: Settled | None = None
+        self.failed: Failure | None = None
+        self.over = self.started = self.reasoned = self.visible = self.tool_calls = False
+
+    def began(self, choice: int) -> None:
+        """A piece of the turn came. A finish said earlier for that choice was none."""
+        if not self.started:
+            self.started = True
+            self._note(FirstToken())
+        if self.finishes:
+            self.finishes.pop(choice, None)
+
+    def reason(self, delta: Reasoning) -> None:
+        """Count a piece of reasoning."""
+        self.reasoned = True
+        if self._plan.promote and len(self._text) < PROMOTABLE and not self.visible:
+            self._text.append(delta.text)
+        self._count.add(delta.text, delta.running)
+
+    def finish(self, finish: Finish) -> bool:
+        """Take a finish word. False: another one was said before, which counts; this one is malformed."""
+        first = self.finishes.setdefault(finish.choice, finish)
+        if first.raw != finish.raw:
+            self.turn.malformed += 1
+            return False
+        return True
+
+    def use(self, usage: Usage) -> None:
+        """Take a usage: it replaces the last one, save where the server sends one per choice."""
+        last = self.turn.usage
+        if usage.part and last is not None and last.part:
+            outputs = (last.output, usage.output)
+            total = None if None in outputs else sum(n for n in outputs if n is not None)
+            usage = structs.replace(usage, output=total)
+        self.turn.usage = usage
+
+    def identify(self, identity: Identity) -> None:
+        """Take who answered."""
+        self.turn.response_id, self.turn.response_model = identity.id, identity.model
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Reasoning tokens counted so far."""
+        return self._count.tokens
+
+    @property
+    def tokens(self) -> int | None:
+        """Output tokens as the cap sees them; None when no usable usage was said."""
+        return self.turn.usage.output if self.turn.usage is not None else None
+
+    @property
+    def worst(self) -> Finish:
+        """The finish the turn counts as: the worst of its choices."""
+        if not self.finishes:
+            return Finish("", "missing")
+        return min(self.finishes.values(), key=lambda finish: WORST_FIRST.index(finish.reason))
+
+    def could_raise(self, finish: Finish) -> bool:
+        """Whether a usage yet to come could make this finish `length`."""
+        return self._plan.output_cap.could_raise(finish, tool_calls=self.tool_calls)
+
+    def judge(self, finish: Finish) -> Settled:
+        """The verdict as of now, without stating it."""
+        return self._plan.output_cap.settle(finish, self.tokens, tool_calls=self.tool_calls)
+
+    def settle(self, *, gone: bool = False) -> Settled:
+        """The verdict, stated once. `gone`: the finish went out already as it was, so it cannot be raised any more."""
+        if self.settled is None:
+            finish = self.worst
+            settled = self.judge(finish)
+            if gone and settled.verdict == "upgraded":
+                settled = Settled(finish.reason, "unjudged", overrun=settled.overrun)
+            self.settled = settled
+            self._state(settled)
+        return self.settled
+
+    def _state(self, settled: Settled) -> None:
+        if settled.overrun:
+            self._note(OutputOverran(self._plan.output_cap.cap or 0, self.tokens or 0, settled.verdict))
+        if settled.kind is not None:
+            self._note(FinishRaised(self.worst.reason, settled.returned, settled.kind))
+
+    @property
+    def reasoning_only(self) -> bool:
+        """Reasoning came, and no visible text and no tool call."""
+        return self.reasoned and not self.visible and not self.tool_calls
+
+    @property
+    def promotable(self) -> str:
+        """The reasoning to be promoted when no answer came; "" when there is nothing to promote."""
+        if not self._plan.promote or not self.reasoning_only:
+            return ""
+        return "".join(self._text).encode()[:PROMOTABLE].decode("utf-8", "ignore")
+
+    def outcome(self, *, streamed: bool) -> Outcome:
+        """How the answer counts, now that it has ended by itself."""
+        if self.failed is not None or self.worst.reason == "error":
+            return "stream_error" if streamed else "upstream_error"
+        return "ok" if self.finishes else "incomplete"
+
+    def end(self, *, by_itself: bool) -> Turn:
+        """The totals. `by_itself`: the upstream said all it had to say, nobody broke off."""
+        turn, usage = self.turn, self.turn.usage
+        if by_itself or self.finishes:
+            settled = self.settle(gone=True)
+            turn.returned, turn.verdict = settled.returned, settled.verdict
+        turn.reported = self.worst.reason
+        turn.raw_reasons = tuple(finish.raw for _, finish in sorted(self.finishes.items()))
+        turn.usage_missing = (by_itself or bool(self.finishes)) and self.failed is None and self.tokens is None
+        turn.reasoning_only = by_itself and self.reasoning_only and turn.reported in {"stop", "length"}
+        if usage is not None and usage.reasoning is not None and (usage.reasoning or not self.reasoned):
+            turn.reasoning_tokens, turn.reasoning_source = usage.reasoning, "upstream"
+        elif self.reasoned:
+            turn.reasoning_tokens, turn.reasoning_source = self._count.tokens, self._count.source
+        return turn

@@ -1,0 +1,87 @@
+"""The one who called, over ASGI: reads the request, sends the answer, notices when they leave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+from gateway.errors import BodyTooLarge
+from gateway.headers import RawHeaders
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class CallerGone(Exception):
+    """The caller left before the request was whole."""
+
+
+class Caller:
+    """One request's ASGI channel. `watch` cancels the running task when the caller leaves; `gone` says so."""
+
+    __slots__ = ("_receive", "_send", "_watcher", "ended", "gone", "status")
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        """Begin with the head of the request read."""
+        self._receive, self._send = receive, send
+        self._watcher: asyncio.Task[None] | None = None
+        self.status: int | None = None
+        """Of the answer; None until its head has gone out."""
+        self.gone = self.ended = False
+
+    async def body(self, limit: int) -> bytes:
+        """The whole request body. Raises BodyTooLarge above `limit` bytes, and CallerGone."""
+        parts: list[bytes] = []
+        size = 0
+        async for part in self.parts():
+            size += len(part)
+            if size > limit:
+                raise BodyTooLarge(f"the request body is larger than {limit} bytes (server.max_body_bytes)")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The request body as it comes. Raises CallerGone."""
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self.gone = True
+                raise CallerGone
+            more = message.get("more_body", False)
+            if part := message.get("body", b""):
+                yield part
+
+    def watch(self, task: asyncio.Task[Any] | None = None) -> None:
+        """From now on, with the request read, cancel the task (the running one) when the caller leaves."""
+        task = task or asyncio.current_task()
+        if task is not None:
+            self._watcher = asyncio.ensure_future(self._wait_for_leave(task))
+
+    async def _wait_for_leave(self, task: asyncio.Task[Any]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self.ended:
+            self.gone = True
+            task.cancel()
+
+    def unwatch(self) -> None:
+        """The answer is out: nobody needs to know any more."""
+        self.ended = True
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    async def start(self, status: int, headers: RawHeaders) -> None:
+        """Send the head."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the body; returns when there is room for more."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last piece; from now on the caller may leave."""
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})

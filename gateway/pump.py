@@ -1,0 +1,135 @@
+"""Performs the relay's actions on a stream: reads the upstream, writes the caller, keeps the timers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from msgspec import Struct
+
+from gateway.actions import Action, EndReasoning, Forward, Refused
+from gateway.caller import Caller
+from gateway.errors import UpstreamBroken, UpstreamError
+from gateway.reads import Reads
+from gateway.relay import Relay
+from gateway.rules.thinking_cap import GiveUp
+from gateway.sse import EventTooLarge, comment
+from gateway.words import EndResult
+
+LINGER: Final = 0.5
+"""Seconds an upstream may take to end its body after the last event; then the turn is over without it."""
+KEEP_ALIVE: Final = comment(b"keep-alive")
+
+Stop = GiveUp | Refused | UpstreamError
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What the pump needs of the call. `start` sends the head of the answer; `end_reasoning` makes the control call."""
+
+    start: Callable[[], Awaitable[None]]
+    end_reasoning: Callable[[str], Awaitable[EndResult]]
+    comments: Callable[[], bytes] | None = None
+    """Facts stated since the last call, as whole comments, for a caller who asked for them."""
+    hold_seconds: float = 2.0
+    keepalive_seconds: float = 0.0
+    name: str = ""
+    """Of the upstream, for messages."""
+
+
+class Pump:
+    """One stream, from its first byte to its last."""
+
+    __slots__ = ("_caller", "_control", "_hold_ends", "_linger_ends", "_reads", "_relay", "_terms", "_time", "_wrote")
+
+    def __init__(self, relay: Relay, reads: Reads, caller: Caller, terms: Terms) -> None:
+        """Bring together both ends and what passes between them."""
+        self._relay, self._reads, self._caller, self._terms = relay, reads, caller, terms
+        self._time = asyncio.get_running_loop().time
+        self._control: asyncio.Future[EndResult] | None = None
+        self._hold_ends: float | None = None
+        self._linger_ends: float | None = None
+        self._wrote = self._time()
+
+    async def run(self) -> Stop | None:
+        """Pump until the body ends (None) or something stops it. What was to be sent has been sent."""
+        try:
+            return await self._run()
+        except EventTooLarge:
+            return UpstreamBroken(f"upstream {self._terms.name} sent an event that is too large", "protocol")
+        except UpstreamError as error:
+            await self._perform(self._relay.close() if self._relay.over else self._relay.broken())
+            return None if self._relay.over else error
+        finally:
+            if self._control is not None:
+                self._control.cancel()
+            await self._reads.cancel()
+
+    async def _run(self) -> Stop | None:
+        relay = self._relay
+        while True:
+            data = await self._reads.next(self._patience(), self._control)
+            if data:
+                actions = relay.feed(data)
+            elif data is None and not self._lingered():
+                actions = self._overtaken()
+            else:
+                return await self._perform(relay.close())
+            stop = await self._perform(actions)
+            if stop is not None:
+                return stop
+
+    def _patience(self) -> float | None:
+        """Seconds until something is due besides the next read; None: nothing is."""
+        relay, keepalive = self._relay, self._terms.keepalive_seconds
+        if not relay.holding:
+            self._hold_ends = None
+            if not relay.over and not keepalive:
+                return None
+        now = self._time()
+        due = []
+        if relay.over:
+            self._linger_ends = self._linger_ends or now + LINGER
+            due.append(self._linger_ends)
+        elif relay.holding:
+            self._hold_ends = self._hold_ends or now + self._terms.hold_seconds
+            due.append(self._hold_ends)
+        if keepalive:
+            due.append(self._wrote + keepalive)
+        return max(0.0, min(due) - now)
+
+    def _lingered(self) -> bool:
+        return self._linger_ends is not None and self._time() >= self._linger_ends
+
+    def _overtaken(self) -> list[Action]:
+        """A control call that came back, a hold whose time is over, or a silence to be filled."""
+        if self._control is not None and self._control.done():
+            control, self._control = self._control, None
+            return self._relay.control_answered(control.result())
+        now = self._time()
+        if self._hold_ends is not None and now >= self._hold_ends:
+            return self._relay.release()
+        if self._terms.keepalive_seconds and now >= self._wrote + self._terms.keepalive_seconds:
+            self._wrote = now
+            return [Forward(KEEP_ALIVE)] if self._caller.status is not None else []
+        return []
+
+    async def _perform(self, actions: list[Action]) -> Stop | None:
+        stop: Stop | None = None
+        for action in actions:
+            if isinstance(action, Forward):
+                await self._write(action.data)
+            elif isinstance(action, EndReasoning):
+                self._control = asyncio.ensure_future(self._terms.end_reasoning(action.id))
+            else:
+                stop = action
+        if self._terms.comments is not None and self._caller.status is not None:
+            told = self._terms.comments()
+            if told:
+                await self._write(told)
+        return stop
+
+    async def _write(self, data: bytes) -> None:
+        if self._caller.status is None:
+            await self._terms.start()
+        if self._terms.keepalive_seconds:
+            self._wrote = self._time()
+        await self._caller.write(data)

@@ -1,0 +1,44 @@
+"""Reads of one body, where a read that something else overtook goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+
+class Reads:
+    """The next piece of a body, or word that something else came first. A plain read costs no task."""
+
+    __slots__ = ("_chunks", "_pending")
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        """Read from these."""
+        self._chunks = chunks
+        self._pending: asyncio.Task[bytes] | None = None
+
+    async def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> bytes | None:
+        """The next piece, b"" at the end; None when `seconds` passed or `other` was done first."""
+        if self._pending is None:
+            if seconds is None and other is None:
+                return await self._read()
+            self._pending = asyncio.ensure_future(self._read())
+        waiting = {self._pending} if other is None else {self._pending, other}
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not self._pending.done():
+            return None
+        pending, self._pending = self._pending, None
+        return pending.result()
+
+    async def cancel(self) -> None:
+        """Give up a read that is under way."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.cancel()
+            await asyncio.wait({pending})
+            if not pending.cancelled():
+                pending.exception()  # seen: it came too late to matter
+
+    async def _read(self) -> bytes:
+        async for chunk in self._chunks:
+            if chunk:
+                return chunk
+        return b""

@@ -1,0 +1,323 @@
+"""One answer passing through: bytes in, actions out. Pure: no sockets, no clock, no logs.
+
+Every frame leaves as the very bytes that came, save those a rule relabels and what the gateway's own asking caused.
+Deltas are delivered before the frame that ends the turn; what one read brought leaves in one write.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from gateway.actions import Action, EndReasoning, Forward, Refused
+from gateway.answer import Answer, Plan
+from gateway.deltas import Content, Delta, Done, Failure, Finish, Reasoning, ToolCall, Usage
+from gateway.dialects.base import Dialect, Malformed
+from gateway.events import Fact, ThinkingCapped, ThinkingOverran, ThinkingRefused, Turn
+from gateway.hold import Held, Hold
+from gateway.rules.thinking_cap import Ask, GiveUp, ThinkingCap
+from gateway.sse import Frame, FrameReader, rewrite
+from gateway.words import EndResult, Outcome, OverrunCause, Reason
+
+GUARD_BYTES: Final = 64 * 1024
+"""A guarded answer waits for its first delta at most this long, in bytes."""
+LOOKS: Final = 3
+"""Early frames that are searched for id and model."""
+PROMOTED_AT: Final = frozenset({"stop", "length"})
+"""Reasoning is promoted when the turn ended in one of these."""
+REFUSALS: Final[dict[EndResult, OverrunCause]] = {"refused": "refused", "error": "refused", "timeout": "timeout"}
+
+
+class Relay:
+    """One answer of one attempt. `note` is told each fact at its moment."""
+
+    __slots__ = (
+        "_actions",
+        "_added",
+        "_dialect",
+        "_guarded",
+        "_hold",
+        "_looks",
+        "_note",
+        "_out",
+        "_plain",
+        "_plan",
+        "_read",
+        "_reader",
+        "_spent",
+        "_streamed",
+        "answer",
+    )
+
+    def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None], *, streamed: bool) -> None:
+        """Begin an answer that is `streamed`, or a whole body."""
+        self._dialect, self._plan, self._note, self._streamed = dialect, plan, note, streamed
+        self._read = dialect.read_frame
+        self._reader = FrameReader()
+        self._hold = Hold()
+        self._added = plan.added
+        self._guarded = plan.guarded
+        self._out: list[bytes] = []
+        self._actions: list[Action] = []
+        self._looks = 0
+        self._plain = self._spent = False
+        self.answer = Answer(plan, note, per_frame=plan.per_frame and streamed)
+
+    @property
+    def holding(self) -> bool:
+        """A finish frame waits: the hold's time is running."""
+        return bool(self._hold)
+
+    @property
+    def over(self) -> bool:
+        """The turn is over, whether or not the connection stays open."""
+        return self.answer.over
+
+    @property
+    def outcome(self) -> Outcome:
+        """How an answer that ended by itself counts."""
+        return self.answer.outcome(streamed=self._streamed)
+
+    def feed(self, data: bytes) -> list[Action]:
+        """What to do about these bytes. Raises EventTooLarge (sse) on an event above its limit."""
+        for frame in self._reader.feed(data):
+            if self._spent:
+                break
+            self._take(frame)
+        return self._flush()
+
+    def close(self) -> list[Action]:
+        """The body ended cleanly."""
+        for frame in self._reader.close():
+            if not self._spent:
+                self._take(frame)
+        self._guarded = False
+        self._settle()
+        return self._flush()
+
+    def release(self) -> list[Action]:
+        """The hold's time is over."""
+        if self._dialect.finish_rides == "every_frame":
+            self._settle()
+        else:
+            self._let_go()
+        return self._flush()
+
+    def unguard(self) -> list[Action]:
+        """No retry comes of a refusal: the answer goes out as it is."""
+        self._guarded = False
+        return self._flush()
+
+    def broken(self) -> list[Action]:
+        """The connection broke. A last event that is whole counts; half a one is dropped: it would spoil the next."""
+        for frame in self._reader.close():
+            with suppress(Malformed):
+                self._read(frame)
+                self._take(Frame(frame.raw + b"\n\n", frame.event, frame.data))
+        self._guarded = False
+        self._let_go()
+        return self._flush()
+
+    def control_answered(self, result: EndResult) -> list[Action]:
+        """The control call came back, or did not."""
+        cap = self._plan.thinking
+        if cap is None:
+            return []
+        if result == "ended":
+            cap.answered()
+        else:
+            cause = REFUSALS[result]
+            self._note(ThinkingRefused(cause))
+            self._give_up(cap.refused(cause))
+        return self._flush()
+
+    def body(self, body: bytes) -> bytes:
+        """A whole answer: a stream of one frame. Unreadable ones pass as they are and count as malformed."""
+        answer = self.answer
+        try:
+            deltas = self._dialect.read_body(body)
+        except Malformed:
+            answer.turn.malformed += 1
+            return body
+        answer.identify(self._dialect.identity(body))
+        finishes = self._absorb(deltas)
+        if answer.promotable and answer.worst.reason in PROMOTED_AT:
+            body = self._dialect.promote(body)
+        settled = answer.settle()
+        for finish in finishes:
+            reason = self._raised(finish, upgraded=settled.verdict == "upgraded")
+            if reason is not None:
+                body = self._dialect.relabel(body, finish.choice, reason).data
+        return body
+
+    def end(self, *, by_itself: bool) -> Turn:
+        """The totals, once, at the end."""
+        turn, cap = self.answer.end(by_itself=by_itself), self._plan.thinking
+        if cap is not None:
+            cap.ended()
+            if turn.reasoning_tokens is not None:
+                cap.reasoned(turn.reasoning_tokens)
+            turn.thinking_outcome, turn.fired_at, turn.past_cap = cap.outcome, cap.fired_at, cap.past_cap
+        return turn
+
+    def _take(self, frame: Frame) -> None:
+        if frame.data is None:  # a comment is no event: it neither waits for a hold nor ends one
+            self._out.append(frame.raw)
+            return
+        try:
+            deltas = self._read(frame)
+        except Malformed:
+            self.answer.turn.malformed += 1
+            deltas = ()
+        if self._plain and len(deltas) == 1 and type(deltas[0]) is Content:
+            self._out.append(frame.raw)
+            return
+        if self._looks < LOOKS:
+            self._identify(frame.data)
+        finishes = self._absorb(deltas)
+        self._pass(frame, finishes, told=any(type(delta) is Usage for delta in deltas))
+        self._guard(finishes)
+        if self._plan.thinking is not None:
+            self._weigh(self._plan.thinking, deltas)
+        self._plain = self.answer.visible and not self._hold and not self._guarded and not self._added.control
+
+    def _identify(self, data: bytes) -> None:
+        self._looks += 1
+        identity = self._dialect.identity(data)
+        if identity.id is not None:
+            self._looks = LOOKS
+            self.answer.identify(identity)
+
+    def _absorb(self, deltas: Sequence[Delta]) -> list[Finish]:
+        """Tell the answer what was said; the finishes that count."""
+        answer = self.answer
+        finishes: list[Finish] = []
+        for delta in deltas:
+            if isinstance(delta, Finish):
+                if answer.finish(delta):
+                    finishes.append(delta)
+            elif isinstance(delta, Usage):
+                answer.use(delta)
+            elif isinstance(delta, Failure):
+                answer.failed = answer.failed or delta
+            elif isinstance(delta, Done):
+                answer.over = True
+            else:
+                self._piece(delta)
+        return finishes
+
+    def _piece(self, delta: Reasoning | Content | ToolCall) -> None:
+        answer = self.answer
+        if self._hold and self._hold.holds(delta.choice):
+            self._let_go()
+        answer.began(delta.choice)
+        self._guarded = False
+        if isinstance(delta, Reasoning):
+            answer.reason(delta)
+        elif isinstance(delta, Content):
+            answer.visible = True
+        else:
+            answer.tool_calls = True
+
+    def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:
+        """Send the frame, or hold it; settle when all is known. `told`: a usage stands on it."""
+        raw = self._dialect.strip(frame, self._added) if told or self._added.control else frame.raw
+        if raw is None:
+            raw = b""  # our asking alone caused this frame
+        every = self._dialect.finish_rides == "every_frame"
+        if finishes and every:
+            self._let_go()
+        held = Held(raw, frame, finishes)
+        if self._hold or any(self._must_wait(finish, every=every) for finish in finishes):
+            self._hold.add(held)
+        else:
+            self._send(held, upgraded=False)
+        known = told and not every and bool(self.answer.finishes) and self._plan.output_cap.choices == 1
+        if known or self.answer.over:
+            self._settle()
+        elif self._hold.full:
+            self._let_go()
+
+    def _must_wait(self, finish: Finish, *, every: bool) -> bool:
+        if every:
+            return self.answer.judge(finish).verdict == "upgraded"
+        return self.answer.could_raise(finish)
+
+    def _guard(self, finishes: list[Finish]) -> None:
+        if not self._guarded:
+            return
+        if self.answer.failed is not None:
+            self._actions.append(Refused(self.answer.failed.text))
+        elif finishes or self.answer.over:
+            self._guarded = False
+
+    def _weigh(self, cap: ThinkingCap, deltas: Sequence[Delta]) -> None:
+        """Tell the thinking cap what this frame brought: the text first, for what has ended needs no ending."""
+        if any(type(delta) is Content or type(delta) is ToolCall for delta in deltas):
+            cap.visible()
+        if any(type(delta) is Reasoning for delta in deltas):
+            fired = cap.fired_at
+            step = cap.reasoned(self.answer.reasoning_tokens)
+            if fired is None and cap.fired_at is not None:
+                self._note(ThinkingCapped(cap.cap, cap.fired_at))
+            if isinstance(step, Ask):
+                self._ask(cap)
+            else:
+                self._give_up(step)
+        if self.answer.finishes or self.answer.over:
+            cap.ended()
+
+    def _ask(self, cap: ThinkingCap) -> None:
+        if self.answer.turn.response_id is None:  # nothing to name the completion by
+            self._note(ThinkingRefused("refused"))
+            self._give_up(cap.refused("refused"))
+        else:
+            self._actions.append(EndReasoning(self.answer.turn.response_id))
+
+    def _give_up(self, step: GiveUp | None) -> None:
+        if step is not None:
+            self._note(ThinkingOverran(step.cause, step.tokens))
+            self._actions.append(step)
+            self._spent = True
+
+    def _settle(self) -> None:
+        """State the verdict, and let go what waited for it."""
+        if self._hold or self.answer.finishes:
+            settled = self.answer.settle(gone=not self._hold)
+            self._let_go(upgraded=settled.verdict == "upgraded")
+
+    def _let_go(self, *, upgraded: bool = False) -> None:
+        for held in self._hold.release():
+            self._send(held, upgraded=upgraded)
+
+    def _send(self, held: Held, *, upgraded: bool) -> None:
+        raw, finishes = held.raw, held.finishes
+        if finishes:
+            data, event = held.frame.data or b"", None
+            promoted = self.answer.promotable if self.answer.worst.reason in PROMOTED_AT else ""
+            if promoted:
+                self._out.append(self._dialect.promoted_event(data, promoted))
+            reasons = [(finish, self._raised(finish, upgraded=upgraded)) for finish in finishes]
+            for finish, reason in reasons:
+                if reason is not None:
+                    changed = self._dialect.relabel(data, finish.choice, reason)
+                    data, event = changed.data, changed.event or event
+            if data is not held.frame.data:
+                raw = rewrite(held.frame, data, event)
+        self._out.append(raw)
+
+    def _raised(self, finish: Finish, *, upgraded: bool) -> Reason | None:
+        """What the caller is told instead of the word that came; None: that word."""
+        mapped = self._plan.output_cap.overrides.get(finish.raw)
+        if mapped is not None:
+            return mapped if self._dialect.said.get(mapped) != finish.raw else None
+        return "length" if upgraded and finish.reason == "stop" else None
+
+    def _flush(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        out = self._out
+        if not out or (self._guarded and sum(map(len, out)) <= GUARD_BYTES):
+            return actions
+        self._guarded = False
+        self._out = []
+        data = out[0] if len(out) == 1 else b"".join(out)
+        return [Forward(data), *actions] if data else actions

@@ -1,0 +1,115 @@
+"""The process: sockets, the ready line, signals, the drain, the end."""
+
+import asyncio
+import gc
+import logging
+import socket
+import sys
+from contextlib import suppress
+from types import FrameType
+
+import uvicorn
+
+from gateway.app import Gateway, series_of
+from gateway.config import Settings
+from gateway.errors import SettingsError
+from telemetry.export import serve_metrics, start_tracing
+from telemetry.observer import Telemetry
+
+
+class Server(uvicorn.Server):
+    """uvicorn, save that a signal begins a drain: calls that run may finish, new ones are told to come back."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway, ready: str) -> None:
+        """`ready` is printed once the socket accepts."""
+        super().__init__(config)
+        self._gateway, self._ready = gateway, ready
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            # What was built so far lives as long as the process: the collector need not look at it again.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 50)
+            print(self._ready, flush=True)  # noqa: T201 - the ready line is what the contract says goes to stdout
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is uvicorn's
+        """Begin to drain; a second signal ends at once."""
+        if self._draining is None:
+            self._draining = asyncio.ensure_future(self._drain())
+        else:
+            self.should_exit = self.force_exit = True
+
+    async def _drain(self) -> None:
+        self._gateway.limits.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._gateway.settings.server.drain_seconds):
+                await self._gateway.limits.idle.wait()
+        self.should_exit = True
+
+
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that listens. Raises SettingsError naming the setting when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise SettingsError(setting, f"{host}:{port} cannot be listened on: {error.strerror}") from None
+    sock.listen(2048)
+    sock.setblocking(False)  # noqa: FBT003 - the standard library takes it so
+    return sock
+
+
+def serve(settings: Settings) -> int:
+    """Run the gateway until it is told to stop; the exit status. Raises SettingsError when an address is taken."""
+    server = settings.server
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # uvicorn reports a cut answer as an error of the application; the front has counted and logged it already.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    sock = listen(server.host, server.port, "server.port")
+    provider, stop_tracing = (
+        start_tracing(settings.telemetry.service_name) if settings.telemetry.traces == "otlp" else (None, lambda: None)
+    )
+    telemetry = Telemetry(series_of(settings), tracer_provider=provider)
+    try:
+        metrics_port, stop_metrics = serve_metrics(telemetry.registry, server.metrics_host, server.metrics_port)
+    except OSError as error:
+        sock.close()
+        address = f"{server.metrics_host}:{server.metrics_port}"
+        problem = f"{address} cannot be listened on: {error.strerror}"
+        raise SettingsError("server.metrics_port", problem) from None
+    gateway = Gateway(settings, telemetry)
+    config = uvicorn.Config(
+        gateway.app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    host, port = _name(server.host), sock.getsockname()[1]
+    metrics = f"http://{_name(server.metrics_host)}:{metrics_port}/metrics"
+    runner = Server(config, gateway, f"thinkcap ready on http://{host}:{port} metrics on {metrics}")
+    try:
+        runner.run(sockets=[sock])
+    finally:
+        stop_metrics()
+        stop_tracing()
+        sock.close()
+    return 0 if runner.started else 1
+
+
+def _name(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

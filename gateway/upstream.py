@@ -1,0 +1,126 @@
+"""One upstream, and the only file that knows the HTTP client. Its errors end here and go on as ours."""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+from msgspec import Struct
+
+from gateway.calls import HeaderList
+from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from gateway.headers import RawHeaders
+from gateway.transport import LeanTransport
+
+
+class UpstreamAnswer:
+    """The answer of one attempt: its head, then its body as it comes. Close it in every path."""
+
+    __slots__ = ("_response", "headers", "name", "status")
+
+    def __init__(self, response: httpx.Response, name: str) -> None:
+        """Take the head."""
+        self._response, self.name = response, name
+        self.status: int = response.status_code
+        self.headers: HeaderList = tuple((key.lower(), value) for key, value in response.headers.raw)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, coded as it came. Raises UpstreamBroken and UpstreamTimeout."""
+        stream = self._response.stream
+        with mapped(self.name):
+            async for chunk in stream:  # type: ignore[union-attr]  # an asynchronous transport gives an asynchronous stream
+                yield chunk
+
+    async def aclose(self) -> None:
+        """Drop what is left. Idempotent."""
+        await self._response.aclose()
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What is set about one upstream, as far as its client cares. Times in seconds."""
+
+    name: str
+    url: str
+    secret: bytes | None = None
+    """Its own key; None: the caller's credentials are passed on."""
+    version_path: str | None = None
+    forward_trace: bool = False
+    connect_timeout: float = 5.0
+    first_byte_timeout: float = 600.0
+    idle_timeout: float = 300.0
+    control_timeout: float = 2.0
+    max_connections: int = 1000
+
+
+class Upstream:
+    """The client of one upstream: an address, a pool, time limits."""
+
+    def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """The default transport is the one that measures best behind httpx's interface."""
+        self.terms = terms
+        self._transport = transport or LeanTransport(max_connections=terms.max_connections)
+        self._url = httpx.URL(terms.url)
+        self._base = self._url.raw_path.rstrip(b"/")
+        self._limits = {
+            "connect": terms.connect_timeout,
+            "pool": terms.connect_timeout,
+            "write": terms.idle_timeout,
+            "first_byte": terms.first_byte_timeout,
+            "read": terms.idle_timeout,
+        }
+        self.host: Final = self._url.host
+        self.port: Final = self._url.port or (443 if self._url.scheme == "https" else 80)
+
+    async def send(
+        self, method: str, target: bytes, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
+    ) -> UpstreamAnswer:
+        """Send a request; the answer once its head is here. `target`: path and query as they go behind the address.
+
+        Raises UpstreamUnreachable, UpstreamBroken, UpstreamTimeout.
+        """
+        url = self._url.copy_with(raw_path=self._base + target)
+        body: dict[str, Any] = {"content": content} if content else {}
+        request = httpx.Request(method, url, headers=headers, extensions={"timeout": self._limits}, **body)
+        with mapped(self.terms.name):
+            return UpstreamAnswer(await self._transport.handle_async_request(request), self.terms.name)
+
+    async def aclose(self) -> None:
+        """Close the pool."""
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+@contextmanager
+def mapped(name: str) -> Iterator[None]:
+    """The client's errors as ours. Messages name the upstream and nothing that came over the wire."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise of_ours(error, name) from error
+    except httpx.InvalidURL as error:
+        raise UpstreamBroken(f"upstream {name}: the path makes no address", "protocol") from error
+
+
+def of_ours(error: httpx.HTTPError, name: str) -> UpstreamError:
+    """The error of ours that stands for one of the client's."""
+    if isinstance(error, httpx.TimeoutException):
+        what = {httpx.ConnectTimeout: "no connection", httpx.PoolTimeout: "no free connection"}.get(
+            type(error), "no answer"
+        )
+        return UpstreamTimeout(f"upstream {name}: {what} within the time limit", "timeout")
+    if isinstance(error, httpx.ConnectError):
+        if isinstance(error.__cause__, ssl.SSLError):
+            return UpstreamUnreachable(f"upstream {name}: no TLS connection", "tls")
+        return UpstreamUnreachable(f"upstream {name} cannot be reached", "connect")
+    if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.CloseError):
+        return UpstreamBroken(f"upstream {name} broke the connection", "reset")
+    return UpstreamBroken(f"upstream {name} did not speak HTTP to the end", "protocol")
