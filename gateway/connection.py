@@ -7,6 +7,7 @@ Bytes that nobody asked for close it: what one answer leaves behind must never b
 
 import asyncio
 import math
+import ssl
 from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Final, cast
 
@@ -25,29 +26,10 @@ class Connection(asyncio.Protocol):
     """One connection, and one slot of the pool from the moment it is made until it is given up."""
 
     __slots__ = (
-        "_buffered",
-        "_closed",
-        "_deadline",
-        "_drained",
-        "_error",
-        "_loop",
-        "_lost_by_peer",
-        "_on_lost",
-        "_read_limit",
-        "_reading_paused",
-        "_timer",
-        "_timer_at",
-        "_transport",
-        "_unsent",
-        "_upload",
-        "_waiter",
-        "_write_limit",
-        "_writing_paused",
-        "idle_since",
-        "origin",
-        "response",
-        "reused",
-    )
+        "_buffered", "_closed", "_deadline", "_drained", "_error", "_loop", "_lost_by_peer", "_on_lost",
+        "_read_limit", "_reading_paused", "_timer", "_timer_at", "_transport", "_unsent", "_upload", "_waiter",
+        "_write_limit", "_writing_paused", "idle_since", "origin", "response", "reused",
+    )  # fmt: skip
 
     def __init__(self, origin: Origin, on_lost: Callable[["Connection"], None]) -> None:
         """Take where it leads to, and who is told when it is lost."""
@@ -257,14 +239,20 @@ class Connection(asyncio.Protocol):
             self.response.keep_alive = False
 
     def eof_received(self) -> None:
-        """The peer sends no more: a good end of a body without framing, else `connection_lost` says what it means.
-
-        TLS calls this for a close_notify alone, so that a cut connection does not pass for an end.
-        """
+        """The peer sends no more: a good end of a body without framing, else `connection_lost` says what it means."""
         self._lost_by_peer = True
-        self.response.end()
+        if self._ended_on_purpose():
+            self.response.end()
         if self.response.phase is Phase.DONE:
             self.close()
+
+    def _ended_on_purpose(self) -> bool:
+        # Under TLS anybody on the way can end the connection; only the peer can say so inside of it (close_notify).
+        tls: ssl.SSLObject | None = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        try:
+            return tls is None or tls.read(1) == b""
+        except ssl.SSLError:
+            return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone, whoever closed it."""

@@ -99,22 +99,9 @@ class ResponseReader:
     """Bytes of one connection in, responses out. `begin` before each, then `feed` and, where the peer ends, `end`."""
 
     __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_framed",
-        "_framing_bytes",
-        "_head_bytes",
-        "_parser",
-        "headers",
-        "heard",
-        "keep_alive",
-        "on_body",
-        "phase",
-        "pieces",
-        "reason",
-        "status",
-        "version",
-    )
+        "_bodiless", "_chunked", "_framed", "_framing_bytes", "_head_bytes", "_parser", "headers", "heard",
+        "keep_alive", "on_body", "phase", "pieces", "reason", "status", "version",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         """Start with nothing asked, so that any byte is one too many."""

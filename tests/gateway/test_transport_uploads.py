@@ -1,0 +1,155 @@
+"""Request bodies that come bit by bit: what goes out when, and what ends it early."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+
+from gateway.transport import LeanTransport
+from tests.gateway.scripted import HELLO, LoopFactory, Peer, always, fetch, on_both_loops, run, send, serve, until
+
+END = b"0\r\n\r\n"
+Body = Callable[[], AsyncIterator[bytes]]
+
+
+@on_both_loops
+@pytest.mark.parametrize("framing", [{}, {"Content-Length": "2097152"}], ids=["in chunks", "with a length"])
+def test_an_upload_goes_out_as_it_comes(framing: dict[str, str], loop: LoopFactory) -> None:
+    """The second half is asked for only after the server has the first: nothing is collected."""
+    half, arrived = b"y" * 2**20, asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield half
+        await arrived.wait()
+        yield b""
+        yield half
+
+    async def script(peer: Peer) -> None:
+        chunked = b"Transfer-Encoding: chunked" in await peer.head()
+        for _ in range(2):
+            if chunked:
+                assert await peer.reader.readline() == b"100000\r\n"
+            assert await peer.reader.readexactly(len(half)) == half
+            assert not chunked or await peer.reader.readline() == b"\r\n"
+            arrived.set()
+        assert not chunked or await peer.reader.readexactly(5) == END
+        await peer.send(HELLO)
+        await always(peer)
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            assert await fetch(transport, served.url, "POST", content=body(), headers=framing) == b"hello"
+            assert transport.idle == 1
+            assert await fetch(transport, served.url) == b"hello"
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_an_early_answer_ends_an_upload(loop: LoopFactory) -> None:
+    """A server that answers before it has read everything is heard, the rest is not sent, the connection not kept."""
+    stopped = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        try:
+            yield b"some"
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
+
+    async def main() -> None:
+        async with serve(lambda peer: peer.answer(refusal)) as served, LeanTransport() as transport:
+            response = await send(transport, served.url, "POST", content=body())
+            assert (response.status_code, await response.aread()) == (413, b"no")
+            await stopped.wait()
+            assert transport.open == 0
+
+    run(loop, main())
+
+
+async def failing() -> AsyncIterator[bytes]:
+    """A body that breaks off."""
+    yield b"some"
+    raise KeyError("the caller left")
+
+
+async def two_bytes() -> AsyncIterator[bytes]:
+    """A body of two bytes."""
+    yield b"ab"
+
+
+UPLOADS = {
+    "an error of the stream": (failing, {}, KeyError),
+    "a body shorter than announced": (two_bytes, {"Content-Length": "3"}, httpx.LocalProtocolError),
+    "a body longer than announced": (two_bytes, {"Content-Length": "1"}, httpx.LocalProtocolError),
+}
+
+
+@on_both_loops
+@pytest.mark.parametrize(("body", "headers", "error"), UPLOADS.values(), ids=UPLOADS)
+def test_an_upload_that_fails_is_told_as_it_is(
+    body: Body, headers: dict[str, str], error: type[Exception], loop: LoopFactory
+) -> None:
+    """The error of the body reaches the caller, and the half request never looks whole to the server."""
+
+    async def script(peer: Peer) -> None:
+        head = await peer.head()
+        rest = await peer.reader.read()
+        assert END not in rest
+        assert b"Content-Length" not in head or rest in (b"", b"ab")
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            with pytest.raises(error):
+                await send(transport, served.url, "POST", content=body(), headers=headers)
+            assert transport.open == 0
+            await until(lambda: served.ended == 1)
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_peer_that_goes_away_ends_an_upload(loop: LoopFactory) -> None:
+    """A reset in the middle of sending is a WriteError, and the body's stream is let go."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"z" * 2**16
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await peer.reader.readexactly(2**20)
+        peer.reset()
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            with pytest.raises(httpx.WriteError):
+                await send(transport, served.url, "POST", content=endless())
+            assert transport.open == 0
+
+    run(loop, main())
+
+
+@on_both_loops
+@pytest.mark.parametrize("streamed", ["", "streamed"], ids=["bytes", "a stream"])
+def test_a_peer_that_does_not_read_runs_into_the_write_limit(streamed: str, loop: LoopFactory) -> None:
+    """As long as something goes out the limit does not pass."""
+    whole = b"z" * 2**25
+
+    async def body() -> AsyncIterator[bytes]:
+        yield whole
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            with pytest.raises(httpx.WriteTimeout):
+                await send(transport, served.url, "POST", content=body() if streamed else whole, timeout={"write": 0.1})
+            assert transport.open == 0
+
+    run(loop, main())
