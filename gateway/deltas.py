@@ -1,10 +1,10 @@
-"""What the upstream said, in words all dialects share. Visible text never leaves its dialect: a delta says that it came."""
+"""What the upstream said, in words all dialects share. Visible text stays in its dialect: a delta says that it came."""
 
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from gateway.words import Reason
+from gateway.words import Level, Reason
 
 
 class Reasoning(Struct, frozen=True):
@@ -28,7 +28,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class Finish(Struct, frozen=True):
-    """A finish word. `stop_evidence`: True the caller's own stop sequence, False a natural end, None nothing was said."""
+    """A finish word. `stop_evidence`: True the caller's own stop sequence, False a natural end, None not said."""
 
     raw: str
     reason: Reason
@@ -56,6 +56,19 @@ class Failure(Struct, frozen=True):
     kind: str
     """The provider's own type or code, for a span: at most 64 characters."""
     text: bytes
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """The upstream refused a thinking level (`rules.refusals` reads it from the error)."""
+
+    level: Level | None
+    """The refused one. None: an operator's pattern without a group matched a call that carried no level."""
+    listed: tuple[Level, ...] | None = None
+    """The levels the refusal itself offers, least first; None when it lists none."""
+    field: str | None = None
+    """The level field it names, as it is written there."""
+    first_declared: bool = False
+    """No walk: an operator's pattern without a group matched, and the target is the first declared level."""
 
 
 class Done(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """The closed vocabularies: every word that may become a metric label is spelt here, once."""
 
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 DialectName = Literal["chat", "responses", "messages", "gemini"]
@@ -38,6 +39,17 @@ UPSTREAM_FAULTS: Final[tuple[UpstreamFault, ...]] = get_args(UpstreamFault)
 Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 LADDER: Final[tuple[Level, ...]] = get_args(Level)
 """Thinking levels, least first. A level a provider spells otherwise (none, disabled, budget 0) is folded to these."""
+
+LEVEL_WORDS: Final[Mapping[str, Level]] = {level: level for level in LADDER} | {
+    "none": "off", "disabled": "off", "disable": "off", "false": "off", "between_tools": "off",
+}  # fmt: skip
+"""Every spelling of a step, in lower case. Modes (`auto`, `default`, `adaptive`, `enabled`) are no steps."""
+
+
+def level_of(word: str) -> Level | None:
+    """The step a provider's word stands for, in any case and with Vertex's prefix; None for a word that is none."""
+    return LEVEL_WORDS.get(word.strip().lower().removeprefix("thinking_level_"))
+
 
 Method = Literal["control", "budget", "give_up", "watch"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
