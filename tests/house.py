@@ -24,7 +24,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "values": {
         "events": "words calls deltas",
-        "config": "words errors config",
+        "config": "words errors config rules.patterns",
         "catalog": "words",
         "policy": "words calls deltas errors config catalog rules",
     },

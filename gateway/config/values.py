@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from gateway.config.reading import Refused, Via, one_of
+from gateway.rules.patterns import PatternError, compile_patterns
 from gateway.words import LADDER, OTHER, DialectName, Level
 
 
@@ -70,12 +71,9 @@ def _url(value: str) -> str:
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
-    except re.error as error:
-        at = "" if error.pos is None else f" at position {error.pos}"
-        raise Refused(f"{text!r} is no regular expression: {error.msg}{at}") from None
-    except (OverflowError, RecursionError) as error:  # a count or a nesting beyond what the engine takes
-        raise Refused(f"{text!r} is no regular expression: {error}") from None
+        return compile_patterns((text,))[0]
+    except PatternError as error:
+        raise Refused(f"pattern {error}") from None
 
 
 def _level(word: str) -> str:

@@ -110,17 +110,17 @@ LEVELS = {
     "a pattern with an open bracket": (
         FALLBACK + "extra_patterns = ['good', 'dial (jammed']",
         "level_fallback.extra_patterns[1]",
-        "'dial (jammed' is no regular expression|at position 5",
+        "pattern 'dial (jammed': |at position 5",
     ),
-    "a pattern that looks behind without end": (
-        FALLBACK + "extra_patterns = ['(?<=a*)b']",
+    "a pattern that could match for ever": (
+        FALLBACK + "extra_patterns = ['(a+)+']",
         "level_fallback.extra_patterns[0]",
-        "'(?<=a*)b' is no regular expression: look-behind",
+        "pattern '(a+)+': ",
     ),
     "a pattern that repeats beyond reason": (
         FALLBACK + "extra_patterns = ['a{99999999999}']",
         "level_fallback.extra_patterns[0]",
-        "'a{99999999999}' is no regular expression",
+        "pattern 'a{99999999999}': ",
     ),
 }
 PURPOSES = {
