@@ -58,7 +58,6 @@ CLOSED: Final[Mapping[str, frozenset[str]]] = {
 }
 """The words a label may hold; labels that are not here hold names of the settings."""
 
-
 OVERRUN_VERDICTS: Final[tuple[Verdict, ...]] = (
     "override", "stronger", "unjudged", "tool_calls", "choices", "stop_sequence", "unproven_stop", "upgraded",
 )  # fmt: skip

@@ -257,9 +257,12 @@ def test_the_gauge_goes_up_with_the_route_and_down_with_every_ending(telemetry: 
     observer.note(routed(call()))
     observer.note(routed(call()))
     assert value(telemetry, "inflight_requests", upstream="up") == 1
+    before = samples(telemetry.registry)
     observer.note(ending)
     observer.note(ending)
     assert value(telemetry, "inflight_requests", upstream="up") == 0
+    moves = moved(before, samples(telemetry.registry))
+    assert [n for name, n in moves.items() if "requests_total" in name and "capped" not in name] == [1]
 
 
 def test_unusable_numbers_count_for_nothing(telemetry: Telemetry) -> None:
