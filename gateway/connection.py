@@ -13,7 +13,7 @@ from typing import Final, cast
 
 import httpx
 
-from gateway.http1 import Outgoing, Phase, ResponseReader
+from gateway.http1 import DONE, HEAD, Outgoing, ResponseReader
 
 MAX_BUFFERED_BYTES: Final = 256 * 1024
 """Reading stops above: a slow caller slows its upstream."""
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """The answer came to its end and the connection may carry another exchange."""
-        return self.response.phase is Phase.DONE and self.response.keep_alive and not self._closed
+        return self.response.phase == DONE and self.response.keep_alive and not self._closed
 
     @property
     def stale(self) -> bool:
@@ -88,14 +88,14 @@ class Connection(asyncio.Protocol):
         if outgoing.stream is not None:
             self._upload = self._loop.create_task(self._send(outgoing.stream, outgoing.length))
             self._upload.add_done_callback(self._sent)
-        while self.response.phase is Phase.HEAD:
+        while self.response.phase == HEAD:
             await self._wait()
         self._read_limit = read_limit
 
     async def read(self) -> bytes:
         """What has come of the body, in one piece, as soon as there is any; b"" at its end."""
         while not self.response.pieces:
-            if self.response.phase is Phase.DONE:
+            if self.response.phase == DONE:
                 return b""
             await self._wait()
         return self.take()
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
     def _sent(self, upload: asyncio.Task[None]) -> None:
         self._upload = None
         error = None if upload.cancelled() else upload.exception()
-        if error is not None and self.response.phase is not Phase.DONE:
+        if error is not None and self.response.phase != DONE:
             self.close(error)
         elif self._waiter is not None:
             self._arm()
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came: read them, stop reading when nobody takes them, wake whoever waits."""
         response = self.response
-        if response.phase is Phase.DONE:
+        if response.phase == DONE:
             self.close(httpx.RemoteProtocolError("bytes that nobody asked for"))
             return
         try:
@@ -221,13 +221,13 @@ class Connection(asyncio.Protocol):
         except httpx.RemoteProtocolError as error:
             self.close(error)
             return
-        if phase is Phase.DONE:
+        if phase == DONE:
             self._answered()
         self._buffered += len(data)
         if self._buffered > MAX_BUFFERED_BYTES and not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()
-        if phase is not Phase.HEAD:
+        if phase != HEAD:
             self._wake()
 
     def _answered(self) -> None:
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._lost_by_peer = True
         if self._ended_on_purpose():
             self.response.end()
-        if self.response.phase is Phase.DONE:
+        if self.response.phase == DONE:
             self.close()
 
     def _ended_on_purpose(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 
 from gateway.connection import Connection, Origin
-from gateway.http1 import Phase, encode
+from gateway.http1 import DONE, encode
 from gateway.pool import Pool
 
 _PORTS: Final = {b"http": 80, b"https": 443}
@@ -25,7 +25,7 @@ class _Body(httpx.AsyncByteStream):
         self._connection: Connection | None = connection
         self._release = release
         self._whole = b""
-        if connection.response.phase is Phase.DONE:
+        if connection.response.phase == DONE:
             self._whole = connection.take()
             self._end()
 
@@ -47,7 +47,7 @@ class _Body(httpx.AsyncByteStream):
         except BaseException:
             self._end()
             raise
-        if connection.response.phase is Phase.DONE:
+        if connection.response.phase == DONE:
             self._end()
         return data
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.http1 import MAX_HEAD_BYTES, Phase, ResponseReader, encode
+from gateway.http1 import BODY, DONE, MAX_HEAD_BYTES, ResponseReader, encode
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -105,13 +105,13 @@ REFUSED = {
 named = pytest.mark.parametrize
 
 
-def read(parts: Iterable[bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes, Phase, bool]:
+def read(parts: Iterable[bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes, int, bool]:
     """One response out of these reads."""
     reader = ResponseReader()
     reader.begin(bodiless=False)
     status, headers = 0, list[tuple[bytes, bytes]]()
     for part in parts:
-        if reader.phase is not Phase.DONE:
+        if reader.phase != DONE:
             reader.feed(part)
             status, headers = reader.status, reader.headers
         else:
@@ -120,10 +120,10 @@ def read(parts: Iterable[bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes,
 
 
 @named(("wire", "body", "keep_alive"), READ.values(), ids=READ)
-def test_a_response_reads_the_same_over_every_cut(wire: bytes, body: bytes, keep_alive: bool) -> None:  # noqa: FBT001 - a parameter of the table
+def test_a_response_reads_the_same_over_every_cut(wire: bytes, body: bytes, keep_alive: bool) -> None:
     """Status, headers, body, end and fate of the connection do not depend on how the bytes arrive."""
     whole = read([wire])
-    assert whole[2:] == (body, Phase.DONE, keep_alive)
+    assert whole[2:] == (body, DONE, keep_alive)
     assert read(wire[i : i + 1] for i in range(len(wire))) == whole
     for place in range(1, len(wire)):
         assert read([wire[:place], wire[place:]]) == whole
@@ -148,12 +148,12 @@ def test_headers_come_as_they_were_sent() -> None:
 
 def test_a_body_without_framing_ends_with_the_connection() -> None:
     """Read to the end, and only such a body: the end of a counted one that comes too early is no end."""
-    for head, phase in ((OK, Phase.DONE), (OK + b"Content-Length: 9\r\n", Phase.BODY), (CHUNKED[:-2], Phase.BODY)):
+    for head, phase in ((OK, DONE), (OK + b"Content-Length: 9\r\n", BODY), (CHUNKED[:-2], BODY)):
         reader = ResponseReader()
         reader.begin(bodiless=False)
         reader.feed(head + b"\r\n")
         reader.end()
-        assert reader.phase is phase
+        assert reader.phase == phase
         assert not reader.keep_alive
 
 
@@ -161,7 +161,7 @@ def test_a_head_request_has_an_answer_without_a_body() -> None:
     """The length it states is that of a GET; the parser cannot be told, so the connection is not used again."""
     reader = ResponseReader()
     reader.begin(bodiless=True)
-    assert reader.feed(OK + b"Content-Length: 5\r\n\r\n") is Phase.DONE
+    assert reader.feed(OK + b"Content-Length: 5\r\n\r\n") == DONE
     assert (reader.status, reader.take(), reader.keep_alive) == (200, b"", False)
 
 
