@@ -115,6 +115,11 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
+def level_in(dialect: DialectName, body: bytes) -> Level | None:
+    """The same as `read_level`, at the price of two searches for the many calls that carry none."""
+    return read_level(dialect, body) if b"ffort" in body or b"hink" in body else None
+
+
 def read_level(dialect: DialectName, body: bytes) -> Level | None:
     """The level a request carries; None when it carries none, or a word that is no step of the ladder."""
     return next((place.level for place in _places(dialect, _top(body)) if place.level), None)
@@ -133,8 +138,8 @@ def read_sent(dialect: DialectName, body: bytes) -> Sent:
 def write_level(dialect: DialectName, body: bytes, level: Level, *, refused: Level | None = None) -> bytes:
     """The body with this level in every place that carries one, else in the primary field; all else as it came.
 
-    `refused` is the level to be replaced where the body carries several (None: the one that counts). Only a refused
-    `off` turns thinking on: an effort beside `thinking: disabled` is rewritten alone. Where the way to the primary field
+    `refused` is the level to be replaced where there are several (None: the one that counts). Only a refused `off`
+    turns thinking on: an effort beside `thinking: disabled` is rewritten alone. Where the way to the primary field
     leads through what is no object the body comes back as it is.
     """
     given, places = body, _places(dialect, _top(body))
@@ -182,11 +187,11 @@ def _primary(dialect: DialectName, body: bytes) -> Path:
 def _places(dialect: DialectName, top: Mapping[str, msgspec.Raw]) -> list[Place]:
     """Every place that carries a level, the one that counts first; Google's budgets too, whatever they say."""
     places = list(_item_places(dialect, top))
-    for path in WORDS[dialect]:
+    for path in _present(WORDS[dialect], top):
         value = _at(top, path)
         if (level := _word(path, value)) is not None:
             places.append(Place(path, value, level, "word"))
-    for config in _THINKING.get(dialect, ()):
+    for config in _present(_THINKING.get(dialect, ()), top):
         for budget_key, level_key in _LEVEL_KEYS.items():
             value, budget = _at(top, (*config, level_key)), _at(top, (*config, budget_key))
             if (level := _word(config, value)) is not None:
@@ -194,10 +199,17 @@ def _places(dialect: DialectName, top: Mapping[str, msgspec.Raw]) -> list[Place]
             if budget is not None:
                 places.append(Place((*config, budget_key), budget, "off" if _is_zero(budget) else None, "budget"))
     for switch in SWITCHES[dialect]:
+        if switch.path[0] not in top:
+            continue
         value = _at(top, switch.path)
         if value == switch.off and type(value) is type(switch.off):
             places.append(Place(switch.path, value, "off", "switch"))
     return places
+
+
+def _present(paths: tuple[Path, ...], top: Mapping[str, msgspec.Raw]) -> list[Path]:
+    """The paths whose beginning is there at all: most requests carry no level."""
+    return [path for path in paths if path[0] in top]
 
 
 def _item_places(dialect: DialectName, top: Mapping[str, msgspec.Raw]) -> Iterator[Place]:
