@@ -39,7 +39,7 @@ class Options:
     command: tuple[str, ...] = SERVE
     spans: bool = True
     counters: bool = True
-    jobs: int = 3
+    jobs: int = 4
     settle_seconds: float = 4.0
 
 
