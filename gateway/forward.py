@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from gateway.caller import Caller
 from gateway.calls import HeaderList, header
+from gateway.delivery import GOOD
 from gateway.errors import BadRequest, UpstreamBroken, UpstreamError
 from gateway.events import AttemptAnswered, AttemptEnded, AttemptStarted, CallFailed, CallFinished, Ending, Observer
-from gateway.exchange import GOOD, Door, fault_of
+from gateway.exchange import Door, fault_of
 from gateway.headers import to_caller, to_upstream
 from gateway.upstream import Upstream, UpstreamAnswer
 from gateway.words import UpstreamFault

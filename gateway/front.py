@@ -5,6 +5,7 @@ A raw ASGI application below Litestar's handler stack, which costs a call 50 mic
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Mapping
 from typing import Any, Final
@@ -38,6 +39,7 @@ from gateway.exchange import Door, Exchange
 from gateway.forward import Forwarding
 from gateway.headers import CREDENTIALS, RawHeaders, credential, presented_keys, without_key
 from gateway.keys import Keyring
+from gateway.memory import Memory
 from gateway.models import ModelLists
 from gateway.policy import Policies
 from gateway.routes import Route, match, upstream_path
@@ -91,6 +93,7 @@ class Front:
         """Take what a call needs."""
         self._policies, self._upstreams, self._keyring = policies, upstreams, keyring
         self._recorder, self._limits = recorder, limits
+        self._memory = Memory(policies.remember_seconds, time.monotonic)
         self._models = ModelLists(policies, upstreams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +167,9 @@ class Front:
             )
         )
         upstream = self._upstreams[policy.upstream]
-        request.exchange = Exchange(call, policy, dialect, upstream, self._door(request, route, upstream, drop))
+        request.exchange = Exchange(
+            call, policy, dialect, upstream, self._door(request, route, upstream, drop), self._memory
+        )
         return await request.exchange.run(request.caller, observer)
 
     async def _forward(self, request: "Request", route: Route, observer: Observer, drop: frozenset[bytes]) -> Ending:
@@ -214,8 +219,7 @@ class Front:
             own = (credential(route.dialect, terms.secret),)
         query = without_key(request.query) if QUERY_KEY in drop else request.query
         path = upstream_path(request.path, terms.version_path).encode("latin-1")
-        target = path + b"?" + query if query else path
-        return Door(target=target, drop=drop, own=own, keepalive_seconds=self._limits.keepalive_seconds)
+        return Door(path=path, query=query, drop=drop, own=own, keepalive_seconds=self._limits.keepalive_seconds)
 
 
 class Request:

@@ -1,15 +1,18 @@
 """Which settings apply to THIS call: from here on there are plain numbers and rules, no settings."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from gateway import catalog
 from gateway.calls import Call, HeaderList, header
 from gateway.config import Model, Settings, Traits, Upstream
-from gateway.errors import BadRequest, NotFound
+from gateway.errors import BadRequest, NotFound, UnsupportedLevel
+from gateway.rules.level_fallback import LevelFallback
 from gateway.rules.output_cap import OutputCap
-from gateway.words import CONVERSATION, OTHER, DialectName, MappedReason, Method
+from gateway.words import CONVERSATION, OTHER, DialectName, Level, MappedReason, Method, UpstreamKind
 
 
 class Thinking(Struct, frozen=True):
@@ -24,7 +27,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     """What applies to one call. `model` and `purpose` are metric labels: configured names, or the ones for the rest."""
 
     upstream: str
-    provider: str
+    provider: UpstreamKind
     model: str
     purpose: str
     path: str
@@ -35,6 +38,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     per_frame: bool
     promote: bool
     thinking: Thinking | None
+    levels: LevelFallback
+    patterns: tuple[re.Pattern[str], ...]
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -66,6 +71,18 @@ class Policies:
             )
             for name, upstream in settings.upstreams.items()
         }
+        fallback = settings.level_fallback
+        self._no_fallback = LevelFallback(enabled=False)
+        self._fallbacks = {
+            purpose: LevelFallback(
+                enabled=fallback.enabled,
+                purposes=frozenset(fallback.purposes),
+                max_retries=fallback.max_retries,
+                direction=fallback.direction,
+                ceiling=fallback.ceiling.get(purpose),
+            )
+            for purpose in fallback.purposes
+        }
         self._first: dict[DialectName, str] = {}
         for name, upstream in settings.upstreams.items():
             for dialect in upstream.dialects:
@@ -75,6 +92,11 @@ class Policies:
     def models(self) -> Mapping[str, Model]:
         """The models of the settings, by name."""
         return self._settings.models
+
+    @property
+    def remember_seconds(self) -> float:
+        """How long a refusal is remembered; 0: not at all."""
+        return self._settings.level_fallback.remember_seconds
 
     def speaks(self, dialect: DialectName) -> bool:
         """Whether any upstream speaks the dialect."""
@@ -100,11 +122,14 @@ class Policies:
                 f" (it speaks {spoken})"
             )
         model, label = (model, call.model) if model is not None else (NO_MODEL, OTHER)
+        if model.undeclared_level == "refuse":
+            self._must_declare(call, target)
+        purpose = self.purpose(call)
         return Policy(
             upstream=name,
             provider=target.upstream.kind,
             model=label,
-            purpose=self.purpose(call),
+            purpose=purpose,
             path=call.path,
             output_cap=OutputCap(
                 cap=self._cap(call, target),
@@ -119,6 +144,8 @@ class Policies:
             per_frame=target.traits.per_frame,
             promote=model.reasoning_only == "promote",
             thinking=self._thinking(call, model, target),
+            levels=self._levels(purpose, target.upstream.kind, call.model),
+            patterns=settings.level_fallback.extra_patterns,
         )
 
     def purpose(self, call: Call) -> str:
@@ -150,6 +177,30 @@ class Policies:
         if call.native_cap is not None and target.upstream.kind == "llama.cpp":
             return call.native_cap
         return call.output_cap
+
+    def declared(self, kind: UpstreamKind, model: str) -> tuple[Level, ...] | None:
+        """The levels a model takes: from the settings, else from the shipped catalogue; None when nobody says."""
+        own = self._settings.models.get(model)
+        if own is not None and own.levels is not None:
+            return own.levels
+        found = catalog.declared(kind, model)
+        return found.levels if found is not None else None
+
+    def _must_declare(self, call: Call, target: Target) -> None:
+        declared = self.declared(target.upstream.kind, call.model)
+        if call.level is not None and declared is not None and call.level not in declared:
+            raise UnsupportedLevel(
+                f"thinking level {call.level} is not declared for model {call.model[:128]}"
+                f" (declared: {', '.join(declared) or 'none'})"
+            )
+
+    def _levels(self, purpose: str, kind: UpstreamKind, model: str) -> LevelFallback:
+        """The rule of this call. What nobody may retry needs no declared levels."""
+        rule = self._fallbacks.get(purpose)
+        if rule is None:
+            return self._no_fallback
+        declared = self.declared(kind, model)
+        return structs.replace(rule, declared=declared) if declared else rule
 
     def _thinking(self, call: Call, model: Model, target: Target) -> Thinking | None:
         settings, asked = self._settings.thinking, call.wishes.thinking_cap

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from gateway.actions import Action, EndReasoning, Forward, Refused
-from gateway.caller import Caller
 from gateway.errors import UpstreamBroken, UpstreamError
 from gateway.reads import Reads
 from gateway.relay import Relay
@@ -22,11 +21,23 @@ KEEP_ALIVE: Final = comment(b"keep-alive")
 Stop = GiveUp | Refused | UpstreamError
 
 
+class Sink(Protocol):
+    """Who the answer goes to: the caller, or whoever makes a whole body of it first."""
+
+    status: int | None
+    """None until the head has gone out."""
+
+    async def write(self, data: bytes) -> None:
+        """Take a piece of the body."""
+
+
 class Terms(Struct, frozen=True, kw_only=True):
     """What the pump needs of the call. `start` sends the head of the answer; `end_reasoning` makes the control call."""
 
     start: Callable[[], Awaitable[None]]
     end_reasoning: Callable[[str], Awaitable[EndResult]]
+    refused: Callable[[bytes], bool]
+    """Told of an error that came before the first delta; True: stop, the call goes out again or ends elsewhere."""
     comments: Callable[[], bytes] | None = None
     """Facts stated since the last call, as whole comments, for a caller who asked for them."""
     hold_seconds: float = 2.0
@@ -40,7 +51,7 @@ class Pump:
 
     __slots__ = ("_caller", "_control", "_hold_ends", "_linger_ends", "_reads", "_relay", "_terms", "_time", "_wrote")
 
-    def __init__(self, relay: Relay, reads: Reads, caller: Caller, terms: Terms) -> None:
+    def __init__(self, relay: Relay, reads: Reads, caller: Sink, terms: Terms) -> None:
         """Bring together both ends and what passes between them."""
         self._relay, self._reads, self._caller, self._terms = relay, reads, caller, terms
         self._time = asyncio.get_running_loop().time
@@ -119,8 +130,10 @@ class Pump:
                 await self._write(action.data)
             elif isinstance(action, EndReasoning):
                 self._control = asyncio.ensure_future(self._terms.end_reasoning(action.id))
-            else:
+            elif not isinstance(action, Refused) or self._terms.refused(action.text):
                 stop = action
+            else:
+                stop = await self._perform(self._relay.unguard())
         if self._terms.comments is not None and self._caller.status is not None:
             told = self._terms.comments()
             if told:

@@ -102,6 +102,16 @@ class Relay:
             self._let_go()
         return self._flush()
 
+    @property
+    def guarded_bytes(self) -> bytes:
+        """What a guarded answer has kept back so far."""
+        return b"".join(self._out)
+
+    @property
+    def fired_at(self) -> int | None:
+        """The firing point of the thinking cap."""
+        return self._plan.thinking.fired_at if self._plan.thinking is not None else None
+
     def unguard(self) -> list[Action]:
         """No retry comes of a refusal: the answer goes out as it is."""
         self._guarded = False

@@ -14,6 +14,9 @@ from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, Upstr
 from gateway.headers import RawHeaders
 from gateway.transport import LeanTransport
 
+BESIDE: Final = 64
+"""Connections of the pool for control calls."""
+
 
 class UpstreamAnswer:
     """The answer of one attempt: its head, then its body as it comes. Close it in every path."""
@@ -61,6 +64,8 @@ class Upstream:
         """The default transport is the one that measures best behind httpx's interface."""
         self.terms = terms
         self._transport = transport or LeanTransport(max_connections=terms.max_connections)
+        # Calls that have to get through beside a thousand streams wait in no queue of theirs.
+        self._beside = transport or LeanTransport(max_connections=BESIDE)
         self._url = httpx.URL(terms.url)
         self._base = self._url.raw_path.rstrip(b"/")
         self._limits = {
@@ -74,21 +79,30 @@ class Upstream:
         self.port: Final = self._url.port or (443 if self._url.scheme == "https" else 80)
 
     async def send(
-        self, method: str, target: bytes, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
+        self,
+        method: str,
+        target: bytes,
+        headers: RawHeaders,
+        content: bytes | AsyncIterator[bytes],
+        *,
+        beside: bool = False,
     ) -> UpstreamAnswer:
         """Send a request; the answer once its head is here. `target`: path and query as they go behind the address.
 
-        Raises UpstreamUnreachable, UpstreamBroken, UpstreamTimeout.
+        `beside`: on the small pool of its own that control calls have. Raises UpstreamUnreachable, UpstreamBroken,
+        UpstreamTimeout.
         """
         url = self._url.copy_with(raw_path=self._base + target)
         body: dict[str, Any] = {"content": content} if content else {}
         request = httpx.Request(method, url, headers=headers, extensions={"timeout": self._limits}, **body)
         with mapped(self.terms.name):
-            return UpstreamAnswer(await self._transport.handle_async_request(request), self.terms.name)
+            transport = self._beside if beside else self._transport
+            return UpstreamAnswer(await transport.handle_async_request(request), self.terms.name)
 
     async def aclose(self) -> None:
-        """Close the pool."""
+        """Close the pools."""
         await self._transport.aclose()
+        await self._beside.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -44,6 +44,8 @@ class Additions(Struct, frozen=True):
     """Chat streams: usage at the end (`stream_options.include_usage`)."""
     control: bool = False
     """llama.cpp chat: the completion opts in to the control call, and every frame carries its running count."""
+    stream: bool = False
+    """Chat: a whole answer is streamed, with usage, and put together here."""
 
 
 NOTHING_ADDED: Final = Additions()

@@ -24,6 +24,7 @@ from gateway.dialects.base import (
     text_field,
     usable_cap,
 )
+from gateway.dialects.levels import level_in
 from gateway.errors import CallError
 from gateway.words import DialectName, Reason
 
@@ -32,7 +33,7 @@ CAPS: Final = ("max_completion_tokens", "max_tokens")
 """The caller's cap: the first that is there wins."""
 ANSWER_ONLY: Final = (Content(),)
 DONE_ONLY: Final = (Done(),)
-NOTHING: Final = ()
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Said(Struct):
@@ -121,6 +122,7 @@ class Chat(Dialect):
             output_cap=next((usable_cap(v) for name in CAPS if (v := getattr(asked, name)) is not None), None),
             native_cap=None if native is UNSET else usable_cap(native),
             stop_sequences=bool(asked.stop),
+            level=level_in("chat", body),
             choices=asked.n if type(asked.n) is int and asked.n > 1 else 1,
             wants_usage=isinstance(options, dict) and options.get("include_usage") is True,
             wants_timings=asked.timings_per_token is True,
@@ -130,7 +132,9 @@ class Chat(Dialect):
     def upstream_body(self, call: Call, added: Additions) -> bytes:
         """The caller's bytes, with usage asked for and the completion opted in to control where a rule needs it."""
         body = call.body
-        if added.usage:
+        if added.stream:
+            body = splice.put(body, ("stream",), b"true")
+        if added.usage or added.stream:
             body = splice.put(body, ("stream_options", "include_usage"), b"true")
         if added.control:
             body = splice.put(body, ("reasoning_control",), b"true")
@@ -142,7 +146,7 @@ class Chat(Dialect):
         data = frame.data or b""
         try:
             chunk = _chunk(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             if data.strip() == DONE:
                 return DONE_ONLY
             raise Malformed from error
@@ -160,7 +164,7 @@ class Chat(Dialect):
         """What a whole completion says."""
         try:
             chunk = _chunk(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Malformed from error
         deltas = self._read(chunk, body)
         if chunk.choices is None and not deltas:
@@ -171,7 +175,7 @@ class Chat(Dialect):
         """Id and model."""
         try:
             return _identity(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return Identity()
 
     def relabel(self, data: bytes, choice: int, reason: Reason) -> Relabelled:
@@ -183,7 +187,10 @@ class Chat(Dialect):
     def strip(self, frame: sse.Frame, added: Additions) -> bytes | None:
         """Without the usage-only chunk, or without `timings`, where our asking caused them."""
         data = frame.data or b""
-        chunk = _chunk(data)
+        try:
+            chunk = _chunk(data)
+        except UNREADABLE:
+            return frame.raw
         if not chunk.choices:
             return None if added.usage and isinstance(chunk.usage, dict) else frame.raw
         # The finish chunk keeps its timings: the server puts them there unasked.

@@ -1,0 +1,338 @@
+"""Brings one answer to the caller: streamed, whole, put together from a stream, or as it is."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from gateway.actions import Refused
+from gateway.answer import Plan
+from gateway.assemble import Assembler
+from gateway.caller import Caller
+from gateway.calls import Call, HeaderList, header
+from gateway.coding import Decoder, Truncated, decoder
+from gateway.dialects.base import Additions, Dialect
+from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
+from gateway.events import NAMED, CallFailed, CallFinished, Fact, Named, Observer, Turn, attributes
+from gateway.headers import RawHeaders, to_caller
+from gateway.policy import Policy
+from gateway.pump import Pump, Stop, Terms
+from gateway.reads import Reads
+from gateway.relay import Relay
+from gateway.retry import LevelRetry
+from gateway.rules.thinking_cap import GiveUp
+from gateway.sse import FrameReader, comment
+from gateway.thinking import Armed, Control
+from gateway.upstream import UpstreamAnswer
+from gateway.words import EndResult, UpstreamFault
+
+WHOLE_BYTES: Final = 32 * 1024 * 1024
+"""A whole answer above this passes on unjudged."""
+GOOD: Final = range(200, 300)
+ERRORS: Final = range(400, 600)
+EVENT_STREAM: Final = b"text/event-stream"
+
+
+class Kept(Struct, frozen=True):
+    """A refusal as the caller would get it, kept in case the re-issue is refused as well."""
+
+    status: int
+    headers: HeaderList
+    body: bytes
+
+
+class Again(Struct, frozen=True):
+    """The answer was a refusal of a level: this body goes out next."""
+
+    body: bytes
+    kept: Kept
+
+
+Brought = CallFinished | CallFailed | Again
+
+
+class Context(Struct, kw_only=True):
+    """What all attempts of one call share."""
+
+    call: Call
+    policy: Policy
+    dialect: Dialect
+    caller: Caller
+    observer: Observer
+    secret: bytes | None = None
+    keepalive_seconds: float = 0.0
+    stated: list[Named] = []
+
+    def note(self, fact: Fact) -> None:
+        """State a fact, also to a caller who asked for facts."""
+        if self.call.wishes.facts and isinstance(fact, NAMED):
+            self.stated.append(fact)
+        self.observer.note(fact)
+
+
+class Delivery:
+    """One attempt's answer on its way. `fault` says what broke, once an answer had begun."""
+
+    def __init__(self, context: Context, armed: Armed, retry: LevelRetry, control: Control, sent: bytes) -> None:
+        """`sent`: the body this is the answer to."""
+        self._context, self._armed, self._retry, self._control, self._sent = context, armed, retry, control, sent
+        self.relay: Relay | None = None
+        self.fault: UpstreamFault | None = None
+        self._again: bytes | None = None
+
+    async def bring(self, answer: UpstreamAnswer, first: Kept | None) -> Brought:
+        """Bring the answer, or what is to be sent instead. `first`: the refusal an earlier attempt got."""
+        coding = decoder(header(answer.headers, b"content-encoding"))
+        if coding is None:
+            return await self._through(answer, answer.chunks())
+        kind = (header(answer.headers, b"content-type") or b"").split(b";")[0].strip().lower()
+        streamed = answer.status in GOOD and kind == EVENT_STREAM
+        context = self._context
+        self.relay = Relay(context.dialect, self._plan(), context.note, streamed=streamed)
+        if not streamed:
+            return await self._whole(answer, coding, self.relay, first)
+        if self._armed.assembled:
+            return await self._assembled(answer, coding, self.relay)
+        return await self._stream(answer, coding, self.relay, first)
+
+    def end(self, *, by_itself: bool) -> Turn | None:
+        """The totals; None when the answer was not judged."""
+        if self.relay is None:
+            return None
+        turn = self.relay.end(by_itself=by_itself)
+        turn.thinking_method = self._armed.method
+        return turn
+
+    def _plan(self) -> Plan:
+        policy, armed = self._context.policy, self._armed
+        return Plan(
+            output_cap=policy.output_cap,
+            added=Additions() if armed.assembled else armed.added,
+            thinking=armed.cap(policy),
+            per_frame=policy.per_frame,
+            promote=policy.promote and not armed.assembled,
+            guarded=self._retry.in_scope and not armed.assembled,
+        )
+
+    async def _stream(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
+        context = self._context
+        caller = context.caller
+
+        async def start() -> None:
+            await caller.start(answer.status, self._headers(answer.headers, length=None))
+
+        def refused(text: bytes) -> bool:
+            self._again = self._retry.refused(answer.status, text, self._sent)
+            return self._again is not None or (first is not None and self._retry.recognised)
+
+        if not self._retry.in_scope:
+            await start()
+        terms = Terms(
+            start=start,
+            end_reasoning=self._end_reasoning,
+            refused=refused,
+            comments=self._comments if context.call.wishes.facts else None,
+            hold_seconds=context.policy.hold_seconds,
+            keepalive_seconds=context.keepalive_seconds,
+            name=context.policy.upstream,
+        )
+        stop = await Pump(relay, Reads(_decoded(answer, coding)), caller, terms).run()
+        if isinstance(stop, Refused):
+            if self._again is not None:
+                return Again(self._again, Kept(answer.status, answer.headers, relay.guarded_bytes))
+            return await self.refuse(first or Kept(answer.status, answer.headers, relay.guarded_bytes))
+        if stop is None:
+            return await self._streamed_whole(answer, relay)
+        return await self._broken(answer, relay, stop)
+
+    async def _streamed_whole(self, answer: UpstreamAnswer, relay: Relay) -> CallFinished | CallFailed:
+        context, failed = self._context, relay.answer.failed
+        if context.caller.status is None:  # a guarded body without a single frame
+            await context.caller.start(answer.status, self._headers(answer.headers, length=None))
+        if failed is not None and not relay.answer.started and not self._retry.in_scope:
+            self._retry.refused(answer.status, failed.text, self._sent)  # stated, never retried
+        turn = self.end(by_itself=True)
+        await context.caller.end(self._totals(turn))
+        return CallFinished(outcome=relay.outcome, status=answer.status, turn=turn)
+
+    async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> CallFinished | CallFailed:
+        context = self._context
+        turn = self.end(by_itself=False)
+        error = self._error(stop, relay)
+        if isinstance(error, UpstreamError):
+            self.fault = error.fault
+        if context.caller.status is None:
+            raise error
+        await context.caller.end(self._totals(turn) + context.dialect.error_event(error))
+        outcome = "stream_error" if isinstance(error, UpstreamBroken) else error.outcome
+        return CallFailed(outcome=outcome, status=answer.status, code=error.code, turn=turn)
+
+    def _error(self, stop: Stop, relay: Relay) -> CallError:
+        if isinstance(stop, UpstreamError):
+            return stop
+        thinking, fired = self._context.policy.thinking, relay.fired_at
+        limit = thinking.cap if thinking is not None else 0
+        tokens, cause = (stop.tokens, stop.cause) if isinstance(stop, GiveUp) else (0, "refused")
+        return ThinkingOverrun(
+            f"the model was still thinking after {tokens} tokens: its cap of {limit} tokens fired at {fired} ({cause})"
+        )
+
+    async def _end_reasoning(self, completion: str) -> EndResult:
+        return await self._control.end_reasoning(completion, self._context.note)
+
+    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay) -> CallFinished | CallFailed:
+        """A whole answer from a stream: nothing goes out before it is whole, so giving up can still be a 502."""
+        context, parts = self._context, Parts()
+        terms = Terms(
+            start=parts.start,
+            end_reasoning=self._end_reasoning,
+            refused=lambda _: False,
+            hold_seconds=context.policy.hold_seconds,
+            name=context.policy.upstream,
+        )
+        stop = await Pump(relay, Reads(_decoded(answer, coding)), parts, terms).run()
+        if stop is not None:
+            error = self._error(stop, relay)
+            if isinstance(error, UpstreamError):
+                self.fault = error.fault
+            raise error
+        body, status = parts.body(), answer.status
+        if parts.error is not None:
+            status = _status_of(parts.error)
+        elif context.policy.promote:
+            body = context.dialect.promote(body)
+        headers = tuple(pair for pair in answer.headers if pair[0] != b"content-type")
+        return await self._finish(Kept(status, (*headers, (b"content-type", b"application/json")), body), relay)
+
+    async def _whole(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
+        parts: list[bytes] = []
+        size = 0
+        chunks = _decoded(answer, coding)
+        async for chunk in chunks:
+            parts.append(chunk)
+            size += len(chunk)
+            if size > WHOLE_BYTES:
+                return await self._through(answer, _chain(parts, chunks), decoded=True)
+        body = b"".join(parts)
+        if answer.status in GOOD:
+            return await self._finish(Kept(answer.status, answer.headers, relay.body(body)), relay)
+        self.relay = None
+        kept = Kept(answer.status, answer.headers, body)
+        again = self._retry.refused(answer.status, body, self._sent)
+        if again is not None:
+            return Again(again, kept)
+        return await self.refuse(first if first is not None and self._retry.recognised else kept)
+
+    async def refuse(self, kept: Kept) -> CallFinished | CallFailed:
+        """An upstream's error, as it came; save that some providers quote the key in theirs."""
+        secret = self._context.secret
+        body = kept.body if secret is None else kept.body.replace(secret, b"[redacted]")
+        return await self._finish(Kept(kept.status, kept.headers, body), None)
+
+    async def _finish(self, kept: Kept, relay: Relay | None) -> CallFinished | CallFailed:
+        caller = self._context.caller
+        turn = self.end(by_itself=True) if relay is not None else None
+        await caller.start(kept.status, self._headers(kept.headers, length=len(kept.body)))
+        await caller.end(kept.body)
+        outcome = relay.outcome if relay is not None else "upstream_error"
+        return CallFinished(outcome=outcome, status=kept.status, turn=turn)
+
+    async def _through(
+        self, answer: UpstreamAnswer, chunks: AsyncIterator[bytes], *, decoded: bool = False
+    ) -> CallFinished | CallFailed:
+        """An answer that cannot be judged passes as it comes."""
+        self.relay = None
+        caller = self._context.caller
+        await caller.start(answer.status, self._headers(answer.headers, length=None, decoded=decoded))
+        async for chunk in chunks:
+            await caller.write(chunk)
+        await caller.end()
+        return CallFinished(outcome="ok" if answer.status in GOOD else "upstream_error", status=answer.status)
+
+    def _headers(self, came: HeaderList, *, length: int | None, decoded: bool = True) -> RawHeaders:
+        headers = to_caller(came, decoded=decoded, length=length, secret=self._context.secret)
+        if length is None and decoded:
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
+        if header(came, b"x-request-id") is None:
+            headers.append((b"x-request-id", uuid4().hex.encode()))
+        if self._retry.said is not None and not self._retry.recognised:
+            headers.append((b"x-thinkcap-level", self._retry.said.encode()))
+        if length is not None and self._context.call.wishes.facts:
+            told = [_told(fact) for fact in self._context.stated]
+            headers.append((b"x-thinkcap-facts", msgspec.json.encode(told)))
+        return headers
+
+    def _comments(self) -> bytes:
+        stated, self._context.stated = self._context.stated, []
+        return b"".join(comment(b"thinkcap " + msgspec.json.encode(_told(fact))) for fact in stated)
+
+    def _totals(self, turn: Turn | None) -> bytes:
+        """The last comment of a stream whose caller asked for facts."""
+        if turn is None or not self._context.call.wishes.facts:
+            return b""
+        totals = {name: getattr(turn, name) for name in TOTALS}
+        return self._comments() + comment(b"thinkcap " + msgspec.json.encode({"event": "totals"} | totals))
+
+
+TOTALS: Final = ("reasoning_tokens", "past_cap", "reported", "returned", "verdict")
+"""Fields of the turn told at the end."""
+
+
+class Parts:
+    """Stands where the caller would: keeps the frames of a stream and makes a whole body of them."""
+
+    status: int | None = None
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._reader, self._assembler = FrameReader(), Assembler()
+
+    async def start(self) -> None:
+        """Nothing goes out yet."""
+
+    async def write(self, data: bytes) -> None:
+        """Keep what the relay forwards."""
+        for frame in self._reader.feed(data):
+            self._assembler.feed(frame)
+
+    @property
+    def error(self) -> bytes | None:
+        """The error that came instead of an answer."""
+        return self._assembler.error
+
+    def body(self) -> bytes:
+        """The whole body."""
+        for frame in self._reader.close():
+            self._assembler.feed(frame)
+        return self._assembler.body()
+
+
+def _told(fact: Named) -> dict[str, object]:
+    return {"event": fact.name, **attributes(fact)}
+
+
+def _status_of(error: bytes) -> int:
+    """The status the server would have given this error in a whole answer."""
+    try:
+        said = msgspec.json.decode(error)["error"]["code"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return 500
+    return said if isinstance(said, int) and said in ERRORS else 500
+
+
+async def _decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.chunks():
+            yield coding.feed(chunk)
+        coding.close()
+    except Truncated as error:
+        raise UpstreamBroken(f"upstream {answer.name}: {error}", "protocol") from None
+
+
+async def _chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+    async for chunk in chunks:
+        yield chunk

@@ -1,0 +1,101 @@
+"""Rule 3 for one call: remembers what was refused, says what to send next, states the facts."""
+
+from collections.abc import Callable
+
+from gateway.calls import Call
+from gateway.dialects.levels import read_sent, write_level
+from gateway.events import Fact, LevelAnswered, LevelPreempted, LevelRefused, LevelRetried
+from gateway.memory import Key, Memory
+from gateway.policy import Policy
+from gateway.rules.refusals import read_refusal
+from gateway.words import OTHER, Level, RetryOutcome
+
+
+class LevelRetry:
+    """The attempts of one call, as far as thinking levels go."""
+
+    __slots__ = (
+        "_call",
+        "_memory",
+        "_note",
+        "_pair",
+        "_policy",
+        "_refused",
+        "_retries",
+        "in_scope",
+        "recognised",
+        "said",
+    )
+
+    def __init__(self, call: Call, policy: Policy, memory: Memory, note: Callable[[Fact], None]) -> None:
+        """Begin before the first attempt."""
+        self._call, self._policy, self._memory, self._note = call, policy, memory, note
+        self.in_scope = policy.levels.in_scope(policy.purpose, retried=call.wishes.retried)
+        self._refused: list[Level] = []
+        self._retries = 0
+        self.recognised = False
+        """Whether the last error was the refusal of a level."""
+        self._pair: tuple[str, str] | None = None
+        self.said: str | None = None
+        """`minimal->low`: what the header of the answer says; None while no level was changed."""
+
+    @property
+    def retried(self) -> bool:
+        """Whether the running attempt is a re-issue."""
+        return self._pair is not None
+
+    def first(self, body: bytes) -> bytes:
+        """The body of the first attempt: with another level at once, if the one it carries was refused lately."""
+        if not self.in_scope:
+            return body
+        refused = self._call.level
+        target: Level | None = None
+        while (refusal := self._memory.refusal(self._key(target or refused))) is not None:
+            if refusal.level is not None:
+                self._refused.append(refusal.level)
+            target = self._policy.levels.next_level(refusal, 0, self._refused)
+            if target is None:
+                self._refused.clear()
+                return body
+            refused = refused or refusal.level
+        if target is None:
+            return body
+        self._note(LevelPreempted(refused or OTHER, target))
+        self.said = f"{refused or OTHER}->{target}"
+        return write_level(self._call.dialect, body, target)
+
+    def refused(self, status: int, error: bytes, body: bytes) -> bytes | None:
+        """What to send after this error, that `body` got; None: the caller gets an error.
+
+        A refusal that is recognised is stated in every case, in scope or not.
+        """
+        sent = read_sent(self._call.dialect, body)
+        refusal = read_refusal(status, error, sent, self._policy.patterns)
+        self.recognised = refusal is not None
+        if refusal is None:
+            return None
+        self._note(LevelRefused(refusal.level or OTHER))
+        if not self.in_scope:
+            return None
+        self._memory.remember(self._key(sent.levels[0] if sent.levels else None), refusal)
+        self.settle("refused_again")
+        level = self._policy.levels.next_level(refusal, self._retries, self._refused)
+        if level is None:
+            return None
+        if refusal.level is not None:
+            self._refused.append(refusal.level)
+        self._retries += 1
+        self.recognised = False
+        self._pair = (refusal.level or OTHER, level)
+        self.said = f"{(self.said or self._pair[0]).partition('->')[0]}->{level}"
+        self._note(LevelRetried(*self._pair))
+        return write_level(self._call.dialect, body, level)
+
+    def settle(self, outcome: RetryOutcome) -> None:
+        """How the running re-issue went; nothing to say when none runs."""
+        pair, self._pair = self._pair, None
+        if pair is not None:
+            self._note(LevelAnswered(*pair, outcome))
+
+    def _key(self, sent: Level | None) -> Key:
+        return Key(self._policy.upstream, self._call.model, sent)
