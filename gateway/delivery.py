@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
-from gateway.assemble import Assembler
+from gateway.bodies import Parts, chain, decoded, status_of
 from gateway.caller import Caller
 from gateway.calls import Call, HeaderList, header
-from gateway.coding import Decoder, Truncated, decoder
+from gateway.coding import Decoder, decoder
 from gateway.dialects.base import Additions, Dialect
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
 from gateway.events import NAMED, CallFailed, CallFinished, Fact, Named, Observer, Turn, attributes
@@ -23,7 +23,7 @@ from gateway.reads import Reads
 from gateway.relay import Relay
 from gateway.retry import LevelRetry
 from gateway.rules.thinking_cap import GiveUp
-from gateway.sse import FrameReader, comment
+from gateway.sse import comment
 from gateway.thinking import Armed, Control
 from gateway.upstream import UpstreamAnswer
 from gateway.words import EndResult, UpstreamFault
@@ -31,7 +31,6 @@ from gateway.words import EndResult, UpstreamFault
 WHOLE_BYTES: Final = 32 * 1024 * 1024
 """A whole answer above this passes on unjudged."""
 GOOD: Final = range(200, 300)
-ERRORS: Final = range(400, 600)
 EVENT_STREAM: Final = b"text/event-stream"
 
 
@@ -50,7 +49,8 @@ class Again(Struct, frozen=True):
     kept: Kept
 
 
-Brought = CallFinished | CallFailed | Again
+Delivered = CallFinished | CallFailed
+Brought = Delivered | Again
 
 
 class Context(Struct, kw_only=True):
@@ -90,6 +90,8 @@ class Delivery:
         kind = (header(answer.headers, b"content-type") or b"").split(b";")[0].strip().lower()
         streamed = answer.status in GOOD and kind == EVENT_STREAM
         context = self._context
+        if answer.status in GOOD and not streamed and not context.call.events:
+            return await self._through(answer, answer.chunks())  # a stream without events is not waited for
         self.relay = Relay(context.dialect, self._plan(), context.note, streamed=streamed)
         if not streamed:
             return await self._whole(answer, coding, self.relay, first)
@@ -99,7 +101,7 @@ class Delivery:
 
     def end(self, *, by_itself: bool) -> Turn | None:
         """The totals; None when the answer was not judged."""
-        if self.relay is None:
+        if self.relay is None or self.relay.answer.unjudged:
             return None
         turn = self.relay.end(by_itself=by_itself)
         turn.thinking_method = self._armed.method
@@ -138,7 +140,7 @@ class Delivery:
             keepalive_seconds=context.keepalive_seconds,
             name=context.policy.upstream,
         )
-        stop = await Pump(relay, Reads(_decoded(answer, coding)), caller, terms).run()
+        stop = await Pump(relay, Reads(decoded(answer, coding)), caller, terms).run()
         if isinstance(stop, Refused):
             if self._again is not None:
                 return Again(self._again, Kept(answer.status, answer.headers, relay.guarded_bytes))
@@ -147,7 +149,7 @@ class Delivery:
             return await self._streamed_whole(answer, relay)
         return await self._broken(answer, relay, stop)
 
-    async def _streamed_whole(self, answer: UpstreamAnswer, relay: Relay) -> CallFinished | CallFailed:
+    async def _streamed_whole(self, answer: UpstreamAnswer, relay: Relay) -> Delivered:
         context, failed = self._context, relay.answer.failed
         if context.caller.status is None:  # a guarded body without a single frame
             await context.caller.start(answer.status, self._headers(answer.headers, length=None))
@@ -157,7 +159,7 @@ class Delivery:
         await context.caller.end(self._totals(turn))
         return CallFinished(outcome=relay.outcome, status=answer.status, turn=turn)
 
-    async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> CallFinished | CallFailed:
+    async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> Delivered:
         context = self._context
         turn = self.end(by_itself=False)
         error = self._error(stop, relay)
@@ -182,7 +184,7 @@ class Delivery:
     async def _end_reasoning(self, completion: str) -> EndResult:
         return await self._control.end_reasoning(completion, self._context.note)
 
-    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay) -> CallFinished | CallFailed:
+    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay) -> Delivered:
         """A whole answer from a stream: nothing goes out before it is whole, so giving up can still be a 502."""
         context, parts = self._context, Parts()
         terms = Terms(
@@ -192,7 +194,7 @@ class Delivery:
             hold_seconds=context.policy.hold_seconds,
             name=context.policy.upstream,
         )
-        stop = await Pump(relay, Reads(_decoded(answer, coding)), parts, terms).run()
+        stop = await Pump(relay, Reads(decoded(answer, coding)), parts, terms).run()
         if stop is not None:
             error = self._error(stop, relay)
             if isinstance(error, UpstreamError):
@@ -200,7 +202,7 @@ class Delivery:
             raise error
         body, status = parts.body(), answer.status
         if parts.error is not None:
-            status = _status_of(parts.error)
+            status = status_of(parts.error)
         elif context.policy.promote:
             body = context.dialect.promote(body)
         headers = tuple(pair for pair in answer.headers if pair[0] != b"content-type")
@@ -209,12 +211,12 @@ class Delivery:
     async def _whole(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
         parts: list[bytes] = []
         size = 0
-        chunks = _decoded(answer, coding)
+        chunks = decoded(answer, coding)
         async for chunk in chunks:
             parts.append(chunk)
             size += len(chunk)
             if size > WHOLE_BYTES:
-                return await self._through(answer, _chain(parts, chunks), decoded=True)
+                return await self._through(answer, chain(parts, chunks), plain=True)
         body = b"".join(parts)
         if answer.status in GOOD:
             return await self._finish(Kept(answer.status, answer.headers, relay.body(body)), relay)
@@ -225,13 +227,13 @@ class Delivery:
             return Again(again, kept)
         return await self.refuse(first if first is not None and self._retry.recognised else kept)
 
-    async def refuse(self, kept: Kept) -> CallFinished | CallFailed:
+    async def refuse(self, kept: Kept) -> Delivered:
         """An upstream's error, as it came; save that some providers quote the key in theirs."""
         secret = self._context.secret
         body = kept.body if secret is None else kept.body.replace(secret, b"[redacted]")
         return await self._finish(Kept(kept.status, kept.headers, body), None)
 
-    async def _finish(self, kept: Kept, relay: Relay | None) -> CallFinished | CallFailed:
+    async def _finish(self, kept: Kept, relay: Relay | None) -> Delivered:
         caller = self._context.caller
         turn = self.end(by_itself=True) if relay is not None else None
         await caller.start(kept.status, self._headers(kept.headers, length=len(kept.body)))
@@ -239,21 +241,19 @@ class Delivery:
         outcome = relay.outcome if relay is not None else "upstream_error"
         return CallFinished(outcome=outcome, status=kept.status, turn=turn)
 
-    async def _through(
-        self, answer: UpstreamAnswer, chunks: AsyncIterator[bytes], *, decoded: bool = False
-    ) -> CallFinished | CallFailed:
+    async def _through(self, answer: UpstreamAnswer, chunks: AsyncIterator[bytes], *, plain: bool = False) -> Delivered:
         """An answer that cannot be judged passes as it comes."""
         self.relay = None
         caller = self._context.caller
-        await caller.start(answer.status, self._headers(answer.headers, length=None, decoded=decoded))
+        await caller.start(answer.status, self._headers(answer.headers, length=None, plain=plain))
         async for chunk in chunks:
             await caller.write(chunk)
         await caller.end()
         return CallFinished(outcome="ok" if answer.status in GOOD else "upstream_error", status=answer.status)
 
-    def _headers(self, came: HeaderList, *, length: int | None, decoded: bool = True) -> RawHeaders:
-        headers = to_caller(came, decoded=decoded, length=length, secret=self._context.secret)
-        if length is None and decoded:
+    def _headers(self, came: HeaderList, *, length: int | None, plain: bool = True) -> RawHeaders:
+        headers = to_caller(came, decoded=plain, length=length, secret=self._context.secret)
+        if length is None and plain:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         if header(came, b"x-request-id") is None:
             headers.append((b"x-request-id", uuid4().hex.encode()))
@@ -280,59 +280,5 @@ TOTALS: Final = ("reasoning_tokens", "past_cap", "reported", "returned", "verdic
 """Fields of the turn told at the end."""
 
 
-class Parts:
-    """Stands where the caller would: keeps the frames of a stream and makes a whole body of them."""
-
-    status: int | None = None
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._reader, self._assembler = FrameReader(), Assembler()
-
-    async def start(self) -> None:
-        """Nothing goes out yet."""
-
-    async def write(self, data: bytes) -> None:
-        """Keep what the relay forwards."""
-        for frame in self._reader.feed(data):
-            self._assembler.feed(frame)
-
-    @property
-    def error(self) -> bytes | None:
-        """The error that came instead of an answer."""
-        return self._assembler.error
-
-    def body(self) -> bytes:
-        """The whole body."""
-        for frame in self._reader.close():
-            self._assembler.feed(frame)
-        return self._assembler.body()
-
-
 def _told(fact: Named) -> dict[str, object]:
     return {"event": fact.name, **attributes(fact)}
-
-
-def _status_of(error: bytes) -> int:
-    """The status the server would have given this error in a whole answer."""
-    try:
-        said = msgspec.json.decode(error)["error"]["code"]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return 500
-    return said if isinstance(said, int) and said in ERRORS else 500
-
-
-async def _decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in answer.chunks():
-            yield coding.feed(chunk)
-        coding.close()
-    except Truncated as error:
-        raise UpstreamBroken(f"upstream {answer.name}: {error}", "protocol") from None
-
-
-async def _chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
-    async for chunk in chunks:
-        yield chunk

@@ -1,0 +1,70 @@
+"""Bodies of answers on their way: decoded, rejoined, put together from a stream."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from gateway.assemble import Assembler
+from gateway.coding import Decoder, Truncated
+from gateway.errors import UpstreamBroken
+from gateway.sse import FrameReader
+from gateway.upstream import UpstreamAnswer
+
+ERRORS: Final = range(400, 600)
+
+
+class Parts:
+    """Stands where the caller would: keeps the frames of a stream and makes a whole body of them."""
+
+    status: int | None = None
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._reader, self._assembler = FrameReader(), Assembler()
+
+    async def start(self) -> None:
+        """Nothing goes out yet."""
+
+    async def write(self, data: bytes) -> None:
+        """Keep what the relay forwards."""
+        for frame in self._reader.feed(data):
+            self._assembler.feed(frame)
+
+    @property
+    def error(self) -> bytes | None:
+        """The error that came instead of an answer."""
+        return self._assembler.error
+
+    def body(self) -> bytes:
+        """The whole body."""
+        for frame in self._reader.close():
+            self._assembler.feed(frame)
+        return self._assembler.body()
+
+
+def status_of(error: bytes) -> int:
+    """The status the server would have given this error in a whole answer."""
+    try:
+        said = msgspec.json.decode(error)["error"]["code"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return 500
+    return said if isinstance(said, int) and said in ERRORS else 500
+
+
+async def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
+    """The body without its coding. Raises UpstreamError, also for a coding that ends too early."""
+    try:
+        async for chunk in answer.chunks():
+            yield coding.feed(chunk)
+        coding.close()
+    except Truncated as error:
+        raise UpstreamBroken(f"upstream {answer.name}: {error}", "protocol") from None
+
+
+async def chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What was read already, then the rest."""
+    for part in parts:
+        yield part
+    async for chunk in chunks:
+        yield chunk
