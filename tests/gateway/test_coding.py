@@ -1,0 +1,68 @@
+"""Codings that come although none was asked for are undone, and one that is cut short is a fault."""
+
+import gzip
+import zlib
+from itertools import pairwise
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.coding import Truncated, decoder
+
+CODINGS = {
+    b"": lambda data: data,
+    b"identity": lambda data: data,
+    b"gzip": gzip.compress,
+    b"X-GZIP ": lambda data: gzip.compress(data[:5]) + gzip.compress(data[5:]),
+    b"deflate": zlib.compress,
+    b"zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@given(data=st.binary(max_size=200), cuts=st.lists(st.integers(0, 300), max_size=5))
+def test_the_plain_bytes_come_back(coding: bytes, data: bytes, cuts: list[int]) -> None:
+    """However the coded bytes are cut into reads."""
+    coded = CODINGS[coding](data)
+    undo = decoder(coding)
+    assert undo is not None
+    places = sorted({0, len(coded), *(cut for cut in cuts if cut < len(coded))})
+    plain = b"".join(undo.feed(coded[start:end]) for start, end in pairwise(places))
+    undo.close()
+    assert plain == data
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"deflate", b"zstd"])
+def test_a_body_cut_short_is_a_fault(coding: bytes) -> None:
+    """Half an answer is no answer."""
+    undo = decoder(coding)
+    assert undo is not None
+    undo.feed(CODINGS[coding](b"x" * 1000)[:-3])
+    with pytest.raises(Truncated):
+        undo.close()
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
+def test_other_bytes_are_a_fault(coding: bytes) -> None:
+    """What says it is coded must be."""
+    undo = decoder(coding)
+    assert undo is not None
+    with pytest.raises(Truncated):
+        undo.feed(b"<html>no such coding</html>")
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
+def test_an_empty_body_is_empty(coding: bytes) -> None:
+    """A HEAD or a 204 may name a coding."""
+    undo = decoder(coding)
+    assert undo is not None
+    assert undo.feed(b"") == b""
+    undo.close()
+
+
+def test_an_unknown_coding_is_nobodys() -> None:
+    """Whoever asks passes such a body on unread."""
+    assert decoder(b"br") is None
+    assert decoder(None) is not None
