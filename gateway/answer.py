@@ -1,6 +1,7 @@
 """What one answer has said so far, and what rule 1 makes of it: the bookkeeping both paths of the relay share."""
 
 from collections.abc import Callable
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
@@ -12,8 +13,10 @@ from gateway.rules.thinking_cap import ThinkingCap
 from gateway.tokens import ReasoningCount
 from gateway.words import WORST_FIRST, Outcome
 
-PROMOTABLE = 256 * 1024
+PROMOTABLE: Final = 256 * 1024
 """Bytes of reasoning kept for `reasoning_only = "promote"`; beyond it the rest is not promoted."""
+PROMOTED_AT: Final = frozenset({"stop", "length"})
+"""Reasoning is promoted when the turn ended in one of these."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -35,8 +38,12 @@ class Answer:
     __slots__ = (
         "_count",
         "_note",
+        "_per_frame",
         "_plan",
+        "_promoted",
         "_text",
+        "_told",
+        "block",
         "failed",
         "finishes",
         "over",
@@ -45,19 +52,24 @@ class Answer:
         "started",
         "tool_calls",
         "turn",
+        "unjudged",
         "visible",
     )
 
     def __init__(self, plan: Plan, note: Callable[[Fact], None], *, per_frame: bool) -> None:
         """Begin with nothing said."""
         self._plan, self._note = plan, note
+        self._per_frame = per_frame
         self._count = ReasoningCount(per_frame)
         self._text: list[str] = []
+        self._told: Literal["", "summary", "text"] = ""
+        self._promoted = False
+        self.block = 0
         self.turn = Turn(output_cap=plan.output_cap.cap or None, choices=plan.output_cap.choices)
         self.finishes: dict[int, Finish] = {}
         self.settled: Settled | None = None
         self.failed: Failure | None = None
-        self.over = self.started = self.reasoned = self.visible = self.tool_calls = False
+        self.over = self.started = self.reasoned = self.visible = self.tool_calls = self.unjudged = False
 
     def began(self, choice: int) -> None:
         """A piece of the turn came. A finish said earlier for that choice was none."""
@@ -68,8 +80,15 @@ class Answer:
             self.finishes.pop(choice, None)
 
     def reason(self, delta: Reasoning) -> None:
-        """Count a piece of reasoning."""
-        self.reasoned = True
+        """Count a piece of reasoning. A summary gives way to the text it retells, whichever comes first."""
+        self.reasoned, self.block = True, delta.block
+        if not delta.text and delta.running is None:  # thinking that is not told
+            return
+        if delta.summary and self._told == "text":
+            return
+        if self._told == "summary" and not delta.summary:
+            self._count, self._text = ReasoningCount(self._per_frame), []
+        self._told = "summary" if delta.summary else "text"
         if self._plan.promote and len(self._text) < PROMOTABLE and not self.visible:
             self._text.append(delta.text)
         self._count.add(delta.text, delta.running)
@@ -83,12 +102,20 @@ class Answer:
         return True
 
     def use(self, usage: Usage) -> None:
-        """Take a usage: it replaces the last one, save where the server sends one per choice."""
+        """Take a usage: it replaces the last one, save where the server sends one per choice.
+
+        What it does not tell stays as it was told before (messages: the input stands in the first event).
+        """
         last = self.turn.usage
-        if usage.part and last is not None and last.part:
-            outputs = (last.output, usage.output)
-            total = None if None in outputs else sum(n for n in outputs if n is not None)
-            usage = structs.replace(usage, output=total)
+        if last is not None:
+            if usage.part and last.part:
+                outputs = (last.output, usage.output)
+                total = None if None in outputs else sum(n for n in outputs if n is not None)
+                usage = structs.replace(usage, output=total)
+            if usage.input is None or (usage.cached is None and last.cached):
+                usage = structs.replace(usage, input=last.input, cached=last.cached)
+            if usage.reasoning is None and last.reasoning is not None:
+                usage = structs.replace(usage, reasoning=last.reasoning)
         self.turn.usage = usage
 
     def identify(self, identity: Identity) -> None:
@@ -143,17 +170,26 @@ class Answer:
         return self.reasoned and not self.visible and not self.tool_calls
 
     @property
-    def promotable(self) -> str:
-        """The reasoning to be promoted when no answer came; "" when there is nothing to promote."""
-        if not self._plan.promote or not self.reasoning_only:
+    def may_promote(self) -> bool:
+        """No answer came so far, and the reasoning would be put in its place."""
+        return self._plan.promote and self.reasoning_only and not self._promoted
+
+    def promote(self) -> str:
+        """The reasoning to be promoted when no answer came, once; "" when there is nothing to promote."""
+        if not self.may_promote or self.worst.reason not in PROMOTED_AT:
             return ""
+        self._promoted = True
         return "".join(self._text).encode()[:PROMOTABLE].decode("utf-8", "ignore")
 
     def outcome(self, *, streamed: bool) -> Outcome:
-        """How the answer counts, now that it has ended by itself."""
-        if self.failed is not None or self.worst.reason == "error":
+        """How the answer counts, now that it has ended by itself.
+
+        The word `error` itself is the server's fault. A word that only folds to it may be the model's: Gemini's
+        MALFORMED_FUNCTION_CALL is a whole answer, if a bad one.
+        """
+        if self.failed is not None or self.worst.raw == "error":
             return "stream_error" if streamed else "upstream_error"
-        return "ok" if self.finishes else "incomplete"
+        return "ok" if self.finishes or self.unjudged else "incomplete"
 
     def end(self, *, by_itself: bool) -> Turn:
         """The totals. `by_itself`: the upstream said all it had to say, nobody broke off."""

@@ -34,6 +34,8 @@ class Call(Struct, frozen=True, kw_only=True):
     model: str
     """As the caller wrote it; "" when none was named."""
     stream: bool
+    events: bool = True
+    """A stream is asked for as events (gemini: `alt=sse`); else it is one JSON array, in which no rule acts."""
     body: bytes
     path: str
     """The path as it came, still percent-encoded, without the query."""

@@ -8,11 +8,17 @@ from gateway.words import Level, Reason
 
 
 class Reasoning(Struct, frozen=True):
-    """A piece of thinking. `running` is the exact number of tokens produced so far where the frame gives one."""
+    """A piece of thinking. `running` is the exact number of tokens produced so far where the frame gives one.
+
+    Empty text says that thinking came which is not told. A `summary` is a retelling: it counts where no text comes.
+    """
 
     text: str
     running: int | None = None
     choice: int = 0
+    summary: bool = False
+    block: int = 0
+    """The part of the answer it stands in, where the dialect numbers them (messages)."""
 
 
 class Content(Struct, frozen=True):
@@ -75,7 +81,14 @@ class Done(Struct, frozen=True):
     """The turn is over: the dialect's last frame."""
 
 
-Delta: TypeAlias = Reasoning | Content | ToolCall | Finish | Usage | Failure | Done
+class Unjudged(Struct, frozen=True):
+    """The answer is no turn that a rule can judge, and nothing is wrong with it.
+
+    It is accepted for later (responses in the background), or a stream without events (gemini without `alt=sse`).
+    """
+
+
+Delta: TypeAlias = Reasoning | Content | ToolCall | Finish | Usage | Failure | Done | Unjudged
 
 
 class Identity(Struct, frozen=True):

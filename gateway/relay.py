@@ -9,49 +9,35 @@ from contextlib import suppress
 from typing import Final
 
 from gateway.actions import Action, EndReasoning, Forward, Refused
-from gateway.answer import Answer, Plan
-from gateway.deltas import Content, Delta, Done, Failure, Finish, Reasoning, ToolCall, Usage
+from gateway.answer import PROMOTED_AT, Answer, Plan
+from gateway.capping import Capping
+from gateway.deltas import Content, Delta, Done, Failure, Finish, Reasoning, ToolCall, Unjudged, Usage
 from gateway.dialects.base import Dialect, Malformed
-from gateway.events import Fact, ThinkingCapped, ThinkingOverran, ThinkingRefused, Turn
+from gateway.events import Fact, Turn
 from gateway.hold import Held, Hold
-from gateway.rules.thinking_cap import Ask, GiveUp, ThinkingCap
+from gateway.rules.thinking_cap import Ask, GiveUp
 from gateway.sse import Frame, FrameReader, rewrite
-from gateway.words import EndResult, Outcome, OverrunCause, Reason
+from gateway.words import EndResult, Outcome, Reason
 
 GUARD_BYTES: Final = 64 * 1024
 """A guarded answer waits for its first delta at most this long, in bytes."""
 LOOKS: Final = 3
 """Early frames that are searched for id and model."""
-PROMOTED_AT: Final = frozenset({"stop", "length"})
-"""Reasoning is promoted when the turn ended in one of these."""
-REFUSALS: Final[dict[EndResult, OverrunCause]] = {"refused": "refused", "error": "refused", "timeout": "timeout"}
 
 
 class Relay:
     """One answer of one attempt. `note` is told each fact at its moment."""
 
     __slots__ = (
-        "_actions",
-        "_added",
-        "_dialect",
-        "_guarded",
-        "_hold",
-        "_looks",
-        "_note",
-        "_out",
-        "_plain",
-        "_plan",
-        "_read",
-        "_reader",
-        "_spent",
-        "_streamed",
-        "answer",
-    )
+        "_actions", "_added", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
+        "_plan", "_read", "_reader", "_spent", "_streamed", "answer",
+    )  # fmt: skip
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None], *, streamed: bool) -> None:
         """Begin an answer that is `streamed`, or a whole body."""
-        self._dialect, self._plan, self._note, self._streamed = dialect, plan, note, streamed
+        self._dialect, self._plan, self._streamed = dialect, plan, streamed
         self._read = dialect.read_frame
+        self._every = dialect.finish_rides == "every_frame"
         self._reader = FrameReader()
         self._hold = Hold()
         self._added = plan.added
@@ -60,6 +46,7 @@ class Relay:
         self._actions: list[Action] = []
         self._looks = 0
         self._plain = self._spent = False
+        self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note, per_frame=plan.per_frame and streamed)
 
     @property
@@ -96,7 +83,7 @@ class Relay:
 
     def release(self) -> list[Action]:
         """The hold's time is over."""
-        if self._dialect.finish_rides == "every_frame":
+        if self._every:
             self._settle()
         else:
             self._let_go()
@@ -110,7 +97,7 @@ class Relay:
     @property
     def fired_at(self) -> int | None:
         """The firing point of the thinking cap."""
-        return self._plan.thinking.fired_at if self._plan.thinking is not None else None
+        return self._capping.cap.fired_at if self._capping is not None else None
 
     def unguard(self) -> list[Action]:
         """No retry comes of a refusal: the answer goes out as it is."""
@@ -129,15 +116,8 @@ class Relay:
 
     def control_answered(self, result: EndResult) -> list[Action]:
         """The control call came back, or did not."""
-        cap = self._plan.thinking
-        if cap is None:
-            return []
-        if result == "ended":
-            cap.answered()
-        else:
-            cause = REFUSALS[result]
-            self._note(ThinkingRefused(cause))
-            self._give_up(cap.refused(cause))
+        if self._capping is not None:
+            self._perform(self._capping.answered(result))
         return self._flush()
 
     def body(self, body: bytes) -> bytes:
@@ -150,7 +130,7 @@ class Relay:
             return body
         answer.identify(self._dialect.identity(body))
         finishes = self._absorb(deltas)
-        if answer.promotable and answer.worst.reason in PROMOTED_AT:
+        if answer.promote():
             body = self._dialect.promote(body)
         settled = answer.settle()
         for finish in finishes:
@@ -161,12 +141,9 @@ class Relay:
 
     def end(self, *, by_itself: bool) -> Turn:
         """The totals, once, at the end."""
-        turn, cap = self.answer.end(by_itself=by_itself), self._plan.thinking
-        if cap is not None:
-            cap.ended()
-            if turn.reasoning_tokens is not None:
-                cap.reasoned(turn.reasoning_tokens)
-            turn.thinking_outcome, turn.fired_at, turn.past_cap = cap.outcome, cap.fired_at, cap.past_cap
+        turn = self.answer.end(by_itself=by_itself)
+        if self._capping is not None:
+            self._capping.end(turn)
         return turn
 
     def _take(self, frame: Frame) -> None:
@@ -186,8 +163,8 @@ class Relay:
         finishes = self._absorb(deltas)
         self._pass(frame, finishes, told=any(type(delta) is Usage for delta in deltas))
         self._guard(finishes)
-        if self._plan.thinking is not None:
-            self._weigh(self._plan.thinking, deltas)
+        if self._capping is not None:
+            self._perform(self._capping.weigh(deltas, self.answer))
         self._plain = self.answer.visible and not self._hold and not self._guarded and not self._added.control
 
     def _identify(self, data: bytes) -> None:
@@ -203,6 +180,8 @@ class Relay:
         finishes: list[Finish] = []
         for delta in deltas:
             if isinstance(delta, Finish):
+                if self._every:  # the last word counts
+                    answer.finishes.pop(delta.choice, None)
                 if answer.finish(delta):
                     finishes.append(delta)
             elif isinstance(delta, Usage):
@@ -211,6 +190,8 @@ class Relay:
                 answer.failed = answer.failed or delta
             elif isinstance(delta, Done):
                 answer.over = True
+            elif isinstance(delta, Unjudged):
+                answer.unjudged = True
             else:
                 self._piece(delta)
         return finishes
@@ -218,7 +199,7 @@ class Relay:
     def _piece(self, delta: Reasoning | Content | ToolCall) -> None:
         answer = self.answer
         if self._hold and self._hold.holds(delta.choice):
-            self._let_go()
+            self._let_go(more=True)
         answer.began(delta.choice)
         self._guarded = False
         if isinstance(delta, Reasoning):
@@ -233,23 +214,23 @@ class Relay:
         raw = self._dialect.strip(frame, self._added) if told or self._added.control else frame.raw
         if raw is None:
             raw = b""  # our asking alone caused this frame
-        every = self._dialect.finish_rides == "every_frame"
-        if finishes and every:
-            self._let_go()
+        if finishes and self._every:
+            self._let_go(more=True)
         held = Held(raw, frame, finishes)
-        if self._hold or any(self._must_wait(finish, every=every) for finish in finishes):
+        if self._hold or any(self._must_wait(finish) for finish in finishes):
             self._hold.add(held)
         else:
-            self._send(held, upgraded=False)
-        known = told and not every and bool(self.answer.finishes) and self._plan.output_cap.choices == 1
+            self._send(held, upgraded=False, more=self._every)
+        known = told and not self._every and bool(self.answer.finishes) and self._plan.output_cap.choices == 1
         if known or self.answer.over:
             self._settle()
         elif self._hold.full:
             self._let_go()
 
-    def _must_wait(self, finish: Finish, *, every: bool) -> bool:
-        if every:
-            return self.answer.judge(finish).verdict == "upgraded"
+    def _must_wait(self, finish: Finish) -> bool:
+        if self._every:
+            promoted = self.answer.may_promote and finish.reason in PROMOTED_AT
+            return promoted or self.answer.judge(finish).verdict == "upgraded"
         return self.answer.could_raise(finish)
 
     def _guard(self, finishes: list[Finish]) -> None:
@@ -260,34 +241,14 @@ class Relay:
         elif finishes or self.answer.over:
             self._guarded = False
 
-    def _weigh(self, cap: ThinkingCap, deltas: Sequence[Delta]) -> None:
-        """Tell the thinking cap what this frame brought: the text first, for what has ended needs no ending."""
-        if any(type(delta) is Content or type(delta) is ToolCall for delta in deltas):
-            cap.visible()
-        if any(type(delta) is Reasoning for delta in deltas):
-            fired = cap.fired_at
-            step = cap.reasoned(self.answer.reasoning_tokens)
-            if fired is None and cap.fired_at is not None:
-                self._note(ThinkingCapped(cap.cap, cap.fired_at))
-            if isinstance(step, Ask):
-                self._ask(cap)
-            else:
-                self._give_up(step)
-        if self.answer.finishes or self.answer.over:
-            cap.ended()
-
-    def _ask(self, cap: ThinkingCap) -> None:
-        if self.answer.turn.response_id is None:  # nothing to name the completion by
-            self._note(ThinkingRefused("refused"))
-            self._give_up(cap.refused("refused"))
-        else:
-            self._actions.append(EndReasoning(self.answer.turn.response_id))
-
-    def _give_up(self, step: GiveUp | None) -> None:
-        if step is not None:
-            self._note(ThinkingOverran(step.cause, step.tokens))
+    def _perform(self, step: Ask | GiveUp | None) -> None:
+        if isinstance(step, GiveUp):
             self._actions.append(step)
             self._spent = True
+        elif step is not None and self.answer.turn.response_id is not None:
+            self._actions.append(EndReasoning(self.answer.turn.response_id))
+        elif step is not None and self._capping is not None:  # nothing to name the completion by
+            self._perform(self._capping.answered("error"))
 
     def _settle(self) -> None:
         """State the verdict, and let go what waited for it."""
@@ -295,24 +256,25 @@ class Relay:
             settled = self.answer.settle(gone=not self._hold)
             self._let_go(upgraded=settled.verdict == "upgraded")
 
-    def _let_go(self, *, upgraded: bool = False) -> None:
+    def _let_go(self, *, upgraded: bool = False, more: bool = False) -> None:
         for held in self._hold.release():
-            self._send(held, upgraded=upgraded)
+            self._send(held, upgraded=upgraded, more=more)
 
-    def _send(self, held: Held, *, upgraded: bool) -> None:
+    def _send(self, held: Held, *, upgraded: bool, more: bool) -> None:
+        """Send a frame. `more`: the turn may go on, so its finish may be none."""
         raw, finishes = held.raw, held.finishes
         if finishes:
             data, event = held.frame.data or b"", None
-            promoted = self.answer.promotable if self.answer.worst.reason in PROMOTED_AT else ""
+            promoted = "" if more else self.answer.promote()
             if promoted:
-                self._out.append(self._dialect.promoted_event(data, promoted))
+                self._out.append(self._dialect.promoted_event(data, promoted, self.answer.block))
             reasons = [(finish, self._raised(finish, upgraded=upgraded)) for finish in finishes]
             for finish, reason in reasons:
                 if reason is not None:
                     changed = self._dialect.relabel(data, finish.choice, reason)
                     data, event = changed.data, changed.event or event
             if data is not held.frame.data:
-                raw = rewrite(held.frame, data, event)
+                raw = rewrite(held.frame, data, event if held.frame.event is not None else None)
         self._out.append(raw)
 
     def _raised(self, finish: Finish, *, upgraded: bool) -> Reason | None:

@@ -4,6 +4,17 @@ from typing import Final
 
 from gateway.dialects.base import Dialect
 from gateway.dialects.chat import Chat
+from gateway.dialects.gemini import Gemini
+from gateway.dialects.messages import Messages
+from gateway.dialects.responses import Responses
 from gateway.words import DialectName
 
-DIALECTS: Final[dict[DialectName, Dialect]] = {dialect.name: dialect for dialect in (Chat(),)}
+DIALECTS: Final[dict[DialectName, Dialect]] = {
+    dialect.name: dialect
+    for dialect in (
+        Chat(),
+        Responses(),
+        Messages(),
+        Gemini(),
+    )
+}

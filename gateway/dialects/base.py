@@ -103,8 +103,11 @@ class Dialect(ABC):
         """A whole answer whose reasoning was moved into the visible text, where there was none."""
 
     @abstractmethod
-    def promoted_event(self, like: bytes, text: str) -> bytes:
-        """A content event with this text, to go before the finish event `like` (its JSON)."""
+    def promoted_event(self, like: bytes, text: str, block: int) -> bytes:
+        """Content with this text as whole events, to go before the finish event `like` (its JSON).
+
+        `block` is the last part of the answer that held reasoning. b"" where it cannot be said soundly.
+        """
 
     @abstractmethod
     def error_body(self, error: CallError) -> bytes:

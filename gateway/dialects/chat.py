@@ -211,7 +211,7 @@ class Chat(Dialect):
                 body = splice.remove(body, (*message, field))
         return body
 
-    def promoted_event(self, like: bytes, text: str) -> bytes:
+    def promoted_event(self, like: bytes, text: str, block: int) -> bytes:  # noqa: ARG002 - there are no blocks
         """A content chunk with the id, model and time of the finish chunk."""
         whole = msgspec.json.decode(like)
         head = {key: whole[key] for key in ("id", "object", "created", "model") if key in whole}
