@@ -39,8 +39,9 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     "core": {
         "actions": "words rules",
         "answer": "words deltas events tokens rules dialects.base",
+        "capping": "words deltas events rules answer",
         "hold": "words deltas sse rules",
-        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer hold",
+        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold",
     },
     "shell": {
         "http1": "errors",
@@ -48,19 +49,27 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "pool": "errors connection",
         "transport": "errors http1 connection pool",
         "upstream": "words calls errors headers transport",
-        "memory": "words",
+        "memory": "words deltas",
         "keys": "words config",
         "caller": "words errors headers",
         "reads": "errors",
         "pump": "words errors events sse rules actions relay caller reads",
-        "exchange": (
-            "words calls coding deltas errors events headers sse policy rules dialects.base assemble actions answer "
-            "relay caller memory pump reads upstream"
+        "retry": "words calls events policy rules dialects.levels memory",
+        "thinking": "words calls errors events headers policy rules dialects.base dialects.budgets memory upstream",
+        "bodies": "words coding errors sse assemble upstream",
+        "delivery": (
+            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay "
+            "bodies caller pump reads retry thinking upstream"
         ),
-        "forward": "words calls errors events headers policy caller exchange upstream",
+        "exchange": (
+            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay "
+            "bodies caller delivery memory pump reads retry thinking upstream"
+        ),
+        "forward": "words calls errors events headers policy bodies caller delivery exchange upstream",
         "models": "words calls errors headers routes config policy caller keys upstream",
         "front": (
-            "words calls errors events headers routes policy dialects caller exchange forward keys models upstream"
+            "words calls errors events headers routes policy dialects "
+            "caller exchange forward keys memory models upstream"
         ),
     },
     "root": {
