@@ -8,6 +8,7 @@ By structure, not by sentence: which field is blamed, which level is named, whic
     level sent, the template's own sentence names another refusal of the one sent (an adapter rewrote it)
     none sent, one level and a level field named          refusal of the one named
     what would be refused stands in the list              no refusal
+    no list, and the sentence says more than "refused"    no refusal (`in batch mode`: a condition)
 
 A refusal that is missed costs nothing but the retry; a false one would change what nobody refused. So doubt means no.
 """
@@ -35,6 +36,7 @@ from gateway.rules.wordings import (
     OFFER,
     OTHER_CODE,
     OTHER_FAULT,
+    PLAIN_WORDS,
     QUOTED,
     REFUSES,
     TEMPLATE,
@@ -53,6 +55,8 @@ _ANAPHORA: Final = re.compile(r"(?:it|this|that) ", re.IGNORECASE)
 _TOKEN: Final = re.compile(r"\w+(?:\.\w+)*", re.ASCII)
 _GAP: Final = re.compile(r"[\s,|/'\[\](){}<>:=&\\、\uff0c或和-]{0,24}")
 _CLOSING: Final = re.compile(r"[')\]>]{0,4}")
+_WORD: Final = re.compile(r"[\w/@-]+(?:\.[\w/@-]+)*")
+_AFTER_MODEL: Final = re.compile(r"(?<=\bmodel )[\w./:@-]{1,80}")
 _LEVEL_FIELDS: Final = frozenset((
     "effort", "reasoningeffort", "thinkinglevel", "thinkingbudget", "thinkingconfig", "reasoning", "thinking", "think",
     "enablethinking", "reasoningstrength", "level",
@@ -102,6 +106,8 @@ class _Reading(Struct, frozen=True):
     field: str | None
     refuses: bool
     """A sentence that names the level, or the field, refuses; the list is an obligation."""
+    is_plain: bool
+    """A sentence refuses the level and says nothing else: without a list there must be one."""
     prose: bool
     """It names no field, but offers levels or speaks of a level."""
     template: bool
@@ -122,7 +128,7 @@ def _by_wording(status: int, said: Said, sent: Sent) -> Refusal | None:
 
 def _refused(reading: _Reading, sent: Sent) -> Level | None:
     """Condition 3: the level that was refused, as far as what was sent bears it out."""
-    if not reading.refuses:
+    if not reading.refuses or not (reading.listed or reading.is_plain):
         return None
     if not sent.levels:
         return next(iter(reading.named)) if len(reading.named) == 1 and reading.field else None
@@ -174,7 +180,7 @@ def _weigh(bare: str, listed: tuple[Level, ...], said: Said, blamed: str, *, tem
     sentences = _SENTENCE.split(bare)
     prose = bool(listed) or LEVEL_IN_PROSE.search(bare) is not None
     named = {level for value in said.inputs if isinstance(value, str) and (level := level_of(value))}
-    field, refuses = blamed, False
+    field, refuses, is_plain = blamed, False, False
     for text, following in zip(sentences, [*sentences[1:], ""], strict=True):
         here = set(_named(text))
         spoken = _FIELD.search(text) or OFF.search(text)
@@ -183,7 +189,26 @@ def _weigh(bare: str, listed: tuple[Level, ...], said: Said, blamed: str, *, tem
         if here or spoken or blamed:
             near = f"{text} {following}" if _MARK in following or _ANAPHORA.match(following) else text
             refuses = refuses or REFUSES.search(near) is not None
-    return _Reading(frozenset(named), listed, field or None, refuses, prose, template)
+        is_plain = is_plain or _is_plain(text)
+    return _Reading(frozenset(named), listed, field or None, refuses, is_plain, prose, template)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a sentence says that a level is refused, and from there on nothing that is not part of saying so."""
+    if OFF.search(text):
+        return True
+    refuses, level = REFUSES.search(text), NAMED.search(text)
+    if refuses is None or level is None:
+        return False
+    rest = _AFTER_MODEL.sub(" ", text[min(refuses.start(), level.start()) :])
+    return all(_says_nothing_new(word) for word in _WORD.findall(rest))
+
+
+def _says_nothing_new(word: str) -> bool:
+    lower = word.lower()
+    is_name = any(sign.isdigit() for sign in lower)  # a model's: gpt-5.1
+    known = all(step in PLAIN_WORDS or step in NOISE or level_of(step) is not None for step in lower.split("."))
+    return is_name or known or level_of(lower) is not None or not word.isascii()
 
 
 def _named(text: str) -> Iterator[Level]:

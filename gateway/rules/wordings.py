@@ -92,10 +92,11 @@ OTHER_FAULT: Final = _words(
     rf"(?:{FIELD})'?(?: (?:parameter|field|option|control|setting))?,? (?:is|are) (?:un|not )"
     rf"(?!(?:supported|available|valid|allowed): ?'?{LEVEL})",
     rf"\bnot (?:support|accept|have|offer) (?:the |an? |any )?'?(?:{FIELD}|(?:thinking|reasoning)(?![\w.]))'?"
-    rf"(?! ?[:=(]? ?'?{LEVEL})(?! (?:level|effort|strength|budget|value|of|to)\b)",
+    rf"(?! ?[:=]? ?'?{LEVEL})(?! (?:level|effort|strength|budget|value|of|to)\b)",
     r"\bthinking is not enabled\b|\bmoved to\b|\brenamed\b|\bdeprecated\b|\bno longer\b|\badaptive\b|\bprompt mode\b",
     # a number, another field, another matter
     r"\b(?:greater|less|larger|smaller|more|fewer|at least|at most) (?:than|or equal)\b|\btokens?\b|\binteger\b",
+    r"\bbetween \d",
     r"\bverbosity\b|\btemperature\b|\btools?\b|\bfunctions?\b|\b(?:non-)?stream\w*|\bquality\b|\blog\w*\b|\btop_[pk]\b",
     r"\btier\b|\bvoice\b|\bsize\b|\bpriority\b|\bsignatures?\b|\bhistory\b|\bmessages?\b|\bcontent\b|\bcontext\b",
     r"\bimages?\b|\baudio\b|\bresolution\b|\bdetail\b|\bformat\b|\bcache\b|\bseed\b|\bschema\b|\bsearch\b|\bpolicy\b|\bsafety\b",
@@ -137,6 +138,16 @@ NOISE: Final = _set(
     "literal_error request_id type loc body msg input ctx expected enum default auto enabled true string value"
 )
 """Steps of identifiers that belong to a level's refusal or to its wrapping; any other one names another fault."""
+
+PLAIN_WORDS: Final = _set(
+    "a an the this that it which by for on in with at to of as is are be was does do not model models endpoint "
+    "deployment provider value values level levels option setting parameter field type variant kind reasoning "
+    "thinking effort budget think currently yet here now selected requested specified provided support supported "
+    "supports accept accepted available allowed valid permitted offered recognized unsupported invalid illegal unknown "
+    "unexpected unrecognized unrecognised disallowed rejected refused got received given input set setting"
+)
+"""All that a refusal without a list may say beside the level, the field and a model's name. Anything more
+(`in batch mode`, `via the Responses API`) is a condition, and perhaps the true fault."""
 
 GENERIC: Final = _words(r"^\W*(?:invalid|bad|unprocessable|validation)(?: \w+){0,4}\W*$")
 """A headline that says nothing (`Invalid request`)."""
