@@ -1,7 +1,7 @@
 """The composition root: settings in, a running application out. The only file that knows both packages."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
@@ -15,10 +15,11 @@ from gateway.events import Recorder
 from gateway.front import Front, Limits
 from gateway.keys import Keyring
 from gateway.policy import Policies
+from gateway.rules.level_fallback import walk
 from gateway.upstream import Terms
 from gateway.upstream import Upstream as Client
-from gateway.words import DialectName, MappedReason, Method, Reason
-from telemetry.labels import ModelSeries, Series, UpstreamSeries
+from gateway.words import LADDER, DialectName, Level, MappedReason, Method, Reason
+from telemetry.labels import ModelSeries, Retry, Series, UpstreamSeries
 
 
 def version_of() -> str:
@@ -31,6 +32,7 @@ def version_of() -> str:
 
 def series_of(settings: Settings) -> Series:
     """What the settings know that may become a label value."""
+    policies = Policies(settings)
     return Series(
         upstreams=tuple(
             UpstreamSeries(
@@ -41,22 +43,36 @@ def series_of(settings: Settings) -> Series:
             )
             for name, upstream in settings.upstreams.items()
         ),
-        models=tuple(
-            ModelSeries(
-                upstream=model.upstream,
-                model=name,
-                dialects=settings.upstreams[model.upstream].dialects,
-                methods=_methods(settings.upstreams[model.upstream], settings.upstreams[model.upstream].dialects),
-                levels=model.levels,
-                mapped=_mapped(settings.upstreams[model.upstream]),
-            )
-            for name, model in settings.models.items()
-        ),
+        models=tuple(_model(settings, policies, name) for name in settings.models),
         purposes=settings.purpose_names,
         purposes_in_scope=settings.level_fallback.purposes,
         version=version_of(),
         settings_sha256=settings.sha256,
     )
+
+
+def _model(settings: Settings, policies: Policies, name: str) -> ModelSeries:
+    upstream = settings.upstreams[settings.models[name].upstream]
+    levels = policies.declared(upstream.kind, name)
+    return ModelSeries(
+        upstream=upstream.name,
+        model=name,
+        dialects=upstream.dialects,
+        methods=_methods(upstream, upstream.dialects),
+        levels=levels,
+        retries=tuple(_retries(settings, levels)) if levels else (),
+        mapped=_mapped(upstream),
+    )
+
+
+def _retries(settings: Settings, levels: tuple[Level, ...]) -> Iterator[Retry]:
+    """Where each undeclared level would go, per purpose in scope."""
+    fallback = settings.level_fallback
+    for purpose in fallback.purposes if fallback.enabled and fallback.max_retries else ():
+        for refused in LADDER:
+            sent = walk(refused, levels, fallback.direction, ceiling=fallback.ceiling.get(purpose))
+            if refused not in levels and sent is not None:
+                yield Retry(purpose, refused, sent)
 
 
 def _methods(upstream: Upstream, dialects: tuple[DialectName, ...]) -> tuple[Method, ...]:

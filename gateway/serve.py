@@ -14,6 +14,7 @@ from gateway.app import Gateway, series_of
 from gateway.config import Settings
 from gateway.errors import SettingsError
 from telemetry.export import serve_metrics, start_tracing
+from telemetry.logs import json_log
 from telemetry.observer import Telemetry
 
 
@@ -73,10 +74,13 @@ def serve(settings: Settings) -> int:
     # uvicorn reports a cut answer as an error of the application; the front has counted and logged it already.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     sock = listen(server.host, server.port, "server.port")
+    log = json_log()
     provider, stop_tracing = (
-        start_tracing(settings.telemetry.service_name) if settings.telemetry.traces == "otlp" else (None, lambda: None)
+        start_tracing(settings.telemetry.service_name, log)
+        if settings.telemetry.traces == "otlp"
+        else (None, lambda: None)
     )
-    telemetry = Telemetry(series_of(settings), tracer_provider=provider)
+    telemetry = Telemetry(series_of(settings), tracer_provider=provider, log=log)
     try:
         metrics_port, stop_metrics = serve_metrics(telemetry.registry, server.metrics_host, server.metrics_port)
     except OSError as error:
@@ -109,6 +113,10 @@ def serve(settings: Settings) -> int:
         stop_tracing()
         sock.close()
     return 0 if runner.started else 1
+
+
+def _nothing() -> None:
+    """Stop what was never started."""
 
 
 def _name(host: str) -> str:
