@@ -1,7 +1,7 @@
 """Counting reasoning tokens, source by source."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.tokens import ReasoningCount
@@ -57,6 +57,7 @@ def test_nothing_was_said() -> None:
     assert (ReasoningCount(per_frame=False).tokens, ReasoningCount(per_frame=False).source) == (0, "estimated")
 
 
+@settings(deadline=None)
 @given(gaps=st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
 def test_visible_text_is_never_counted(gaps: list[tuple[int, bool]]) -> None:
     """However text and reasoning alternate under a running count, it is not over-counted and little under."""
