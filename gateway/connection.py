@@ -145,7 +145,8 @@ class Connection(asyncio.Protocol):
             raise httpx.LocalProtocolError("the request body is shorter than its Content-Length")
 
     async def _write(self, data: bytes) -> None:
-        if self._closed or self._transport is None:
+        # A transport that failed says so only later, and takes what is written until then without ever pausing.
+        if self._closed or self._transport is None or self._transport.is_closing():
             raise httpx.WriteError("the connection was closed while the request was being sent")
         self._transport.write(data)
         if self._writing_paused:
@@ -232,10 +233,8 @@ class Connection(asyncio.Protocol):
 
     def _answered(self) -> None:
         # A peer that answers before it has read everything does not want the rest, which dies with the connection.
-        if self._upload is not None:
-            self._upload.cancel()
-            self.response.keep_alive = False
-        elif self._transport is not None and self._transport.get_write_buffer_size():
+        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if self._upload is not None or unsent:
             self.response.keep_alive = False
 
     def eof_received(self) -> None:

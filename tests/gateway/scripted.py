@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import gc
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
@@ -64,7 +66,9 @@ class Peer:
         self._writer.close()
 
     def reset(self) -> None:
-        """Drop the connection without sending what is left."""
+        """Break the connection off with an RST."""
+        plug: socket.socket = self._writer.get_extra_info("socket")
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
 

@@ -184,6 +184,19 @@ def test_a_request_that_met_a_closing_connection_goes_out_again(ending: Script, 
     run(loop, main())
 
 
+@on_both_loops
+def test_no_request_is_lost_on_a_server_that_closes_unannounced(loop: LoopFactory) -> None:
+    """Also where the end comes while the connection is on its way to who waits for it."""
+
+    async def main() -> None:
+        async with serve(lambda peer: peer.answer(HELLO)) as served, LeanTransport(max_connections=2) as transport:
+            bodies = await asyncio.gather(*(fetch(transport, served.url) for _ in range(50)))
+            assert bodies == [b"hello"] * 50
+            await until(lambda: transport.open == 0)
+
+    run(loop, main())
+
+
 async def one_part() -> AsyncIterator[bytes]:
     """A body that cannot be had twice."""
     yield b"x"

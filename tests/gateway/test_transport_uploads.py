@@ -136,7 +136,7 @@ def test_a_peer_that_goes_away_ends_an_upload(loop: LoopFactory) -> None:
 @on_both_loops
 @pytest.mark.parametrize("streamed", ["", "streamed"], ids=["bytes", "a stream"])
 def test_a_peer_that_does_not_read_runs_into_the_write_limit(streamed: str, loop: LoopFactory) -> None:
-    """As long as something goes out the limit does not pass."""
+    """The request is given up, and its connection."""
     whole = b"z" * 2**25
 
     async def body() -> AsyncIterator[bytes]:
@@ -150,6 +150,43 @@ def test_a_peer_that_does_not_read_runs_into_the_write_limit(streamed: str, loop
         async with serve(script) as served, LeanTransport() as transport:
             with pytest.raises(httpx.WriteTimeout):
                 await send(transport, served.url, "POST", content=body() if streamed else whole, timeout={"write": 0.1})
+            assert transport.open == 0
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_peer_that_reads_slowly_does_not(loop: LoopFactory) -> None:
+    """As long as something goes out the limit does not pass, though the whole takes longer."""
+    whole = b"z" * 2**25
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        for _ in range(32):
+            await peer.reader.readexactly(2**20)
+            await asyncio.sleep(0.06)
+        await peer.send(HELLO)
+        await peer.closed()
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            assert await fetch(transport, served.url, "POST", content=whole, timeout={"write": 1.0}) == b"hello"
+            assert transport.idle == 1
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_an_answer_before_all_was_sent_ends_the_connection(loop: LoopFactory) -> None:
+    """What is left of a body must not come before the next request."""
+
+    async def script(peer: Peer) -> None:
+        await peer.answer(HELLO)
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with serve(script) as served, LeanTransport() as transport:
+            assert await fetch(transport, served.url, "POST", content=b"z" * 2**25) == b"hello"
             assert transport.open == 0
 
     run(loop, main())
