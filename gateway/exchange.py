@@ -117,8 +117,8 @@ class Exchange:
             try:
                 return await delivery.bring(answer, first)
             finally:
-                # Shielded: the connection goes even when the caller's leaving comes twice.
-                await asyncio.shield(answer.aclose())
+                if not answer.done:  # shielded: the connection goes even when the caller's leaving comes twice
+                    await asyncio.shield(answer.aclose())
         except UpstreamError as error:
             fault = error.fault
             raise

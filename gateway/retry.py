@@ -58,11 +58,12 @@ class LevelRetry:
                 self._refused.clear()
                 return body
             refused = refused or refusal.level
-        if target is None:
+        changed = body if target is None else write_level(self._call.dialect, body, target, refused=refused)
+        if target is None or changed == body:
             return body
         self._note(LevelPreempted(refused or OTHER, target))
         self.said = f"{refused or OTHER}->{target}"
-        return write_level(self._call.dialect, body, target)
+        return changed
 
     def refused(self, status: int, error: bytes, body: bytes) -> bytes | None:
         """What to send after this error, that `body` got; None: the caller gets an error.
@@ -82,6 +83,9 @@ class LevelRetry:
         level = self._policy.levels.next_level(refusal, self._retries, self._refused)
         if level is None:
             return None
+        changed = write_level(self._call.dialect, body, level, refused=refusal.level)
+        if changed == body:  # no place to write it
+            return None
         if refusal.level is not None:
             self._refused.append(refusal.level)
         self._retries += 1
@@ -89,7 +93,7 @@ class LevelRetry:
         self._pair = (refusal.level or OTHER, level)
         self.said = f"{(self.said or self._pair[0]).partition('->')[0]}->{level}"
         self._note(LevelRetried(*self._pair))
-        return write_level(self._call.dialect, body, level)
+        return changed
 
     def settle(self, outcome: RetryOutcome) -> None:
         """How the running re-issue went; nothing to say when none runs."""

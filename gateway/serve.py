@@ -12,6 +12,7 @@ import uvicorn
 
 from gateway.app import Gateway, series_of
 from gateway.config import Settings
+from gateway.cork import CorkedProtocol
 from gateway.errors import SettingsError
 from telemetry.export import serve_metrics, start_tracing
 from telemetry.logs import json_log
@@ -92,7 +93,8 @@ def serve(settings: Settings) -> int:
     config = uvicorn.Config(
         gateway.app,
         loop="uvloop",
-        http="httptools",
+        http=CorkedProtocol,
+        proxy_headers=False,
         ws="none",
         lifespan="on",
         log_config=None,
