@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from gateway.deltas import Failure, Finish, Identity, Reasoning, Usage
+from gateway.deltas import Content, Failure, Finish, Identity, Reasoning, ToolCall, Usage
 from gateway.dialects.base import NOTHING_ADDED, Additions
 from gateway.events import Fact, FinishRaised, FirstToken, OutputOverran, Turn
 from gateway.rules.output_cap import OutputCap, Settled
@@ -92,6 +92,14 @@ class Answer:
         if self._plan.promote and len(self._text) < PROMOTABLE and not self.visible:
             self._text.append(delta.text)
         self._count.add(delta.text, delta.running)
+
+    def speak(self, delta: Content | ToolCall) -> None:
+        """Visible text or a tool call came: an exact count of all tokens is no count of reasoning any more."""
+        self._count.interrupt()
+        if isinstance(delta, Content):
+            self.visible = True
+        else:
+            self.tool_calls = True
 
     def finish(self, finish: Finish) -> bool:
         """Take a finish word. False: another one was said before, which counts; this one is malformed."""

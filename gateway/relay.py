@@ -165,7 +165,8 @@ class Relay:
         self._guard(finishes)
         if self._capping is not None:
             self._perform(self._capping.weigh(deltas, self.answer))
-        self._plain = self.answer.visible and not self._hold and not self._guarded and not self._added.control
+        spoke = bool(deltas) and type(deltas[-1]) is Content
+        self._plain = spoke and not self._hold and not self._guarded and not self._added.control
 
     def _identify(self, data: bytes) -> None:
         self._looks += 1
@@ -204,10 +205,8 @@ class Relay:
         self._guarded = False
         if isinstance(delta, Reasoning):
             answer.reason(delta)
-        elif isinstance(delta, Content):
-            answer.visible = True
         else:
-            answer.tool_calls = True
+            answer.speak(delta)
 
     def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:
         """Send the frame, or hold it; settle when all is known. `told`: a usage stands on it."""

@@ -2,12 +2,10 @@
 
 import pytest
 
-from gateway.actions import Refused
 from gateway.deltas import Usage
 from gateway.dialects.base import Additions
 from gateway.events import FinishRaised, FirstToken, OutputOverran
 from gateway.hold import HOLD_BYTES
-from gateway.relay import GUARD_BYTES
 from gateway.rules.output_cap import OutputCap
 from tests.gateway.plays import DONE, Stage, chunk, raised, sse, text, thought, usage
 
@@ -275,95 +273,12 @@ def test_a_last_event_without_blank_line_counts() -> None:
     assert turn.verdict == "upgraded"
 
 
-@pytest.mark.parametrize(
-    ("frames", "outcome"),
-    [
-        ([HELLO, STOP, usage(3), DONE], "ok"),
-        ([HELLO, DONE], "incomplete"),
-        ([HELLO], "incomplete"),
-        ([sse({"error": {"message": "no", "type": "overloaded"}})], "stream_error"),
-        ([HELLO, sse({"object": "error", "message": "no"})], "stream_error"),
-        ([HELLO, chunk(finish="error"), DONE], "stream_error"),
-    ],
-    ids=[
-        "a whole turn",
-        "a turn without a word",
-        "a cut turn",
-        "an error at once",
-        "vLLM's flat error",
-        "the word error",
-    ],
-)
-def test_how_a_stream_counts(frames: list[bytes], outcome: str) -> None:
-    """The outcome of a stream that ended by itself."""
-    stage = Stage()
-    stage.feed(*frames)
-    stage.close()
-    assert stage.relay.outcome == outcome
-
-
-def test_a_guarded_answer_waits_for_its_first_delta() -> None:
-    """Role frames and comments wait; the first delta lets all go."""
-    stage = Stage(guarded=True)
-    role = chunk({"role": "assistant"})
-    assert stage.feed(b": ping\n\n", role) == b""
-    assert stage.feed(HELLO) == b": ping\n\n" + role + HELLO
-
-
-def test_a_guarded_answer_may_be_refused() -> None:
-    """An error before the first delta is handed over, and nothing of it goes out unless it is let go."""
-    stage = Stage(guarded=True)
-    error = sse({"error": {"message": "Thinking level MINIMAL is not supported", "code": 400}})
-    assert stage.feed(error) == b""
-    assert stage.actions == [Refused(error[6:-2])]
-    assert stage.take(stage.relay.unguard()) == error
-
-
-def test_a_guard_is_bounded() -> None:
-    """Frames without a delta wait for at most 64 KiB."""
-    stage = Stage(guarded=True)
-    big = sse({"choices": [], "junk": "x" * (GUARD_BYTES + 1)})
-    assert stage.feed(big) == big
-
-
-def test_a_guarded_answer_may_be_nothing_but_a_finish() -> None:
-    """An empty answer is no refusal."""
-    assert Stage(guarded=True, output_cap=OutputCap()).feed(STOP) == STOP
-
-
-BODY = b'{"id":"c1", "choices": [{"index":0,"message":{"content":"Four."},"finish_reason": "stop"}], "usage": {"completion_tokens":105,"prompt_tokens":2.0e1}}'
-
-
-def test_a_whole_answer_is_judged_by_the_same_rule() -> None:
-    """One word changes, every other byte stays."""
-    stage = Stage(streamed=False)
-    assert stage.relay.body(BODY) == BODY.replace(b'"stop"', b'"length"')
-    assert stage.told == RAISED_105
-    assert stage.relay.outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    ("body", "outcome", "malformed"),
-    [
-        (b'{"error": {"message": "no"}}', "upstream_error", 0),
-        (b"<html>no</html>", "incomplete", 1),
-        (b'{"choices": []}', "incomplete", 0),
-        (b"", "incomplete", 1),
-        (b'{"choices":[{"index":0,"message":{},"finish_reason":"error"}]}', "upstream_error", 0),
-    ],
-    ids=["an error in a 200", "a page", "no choice", "nothing", "the word error"],
-)
-def test_how_a_whole_answer_counts(body: bytes, outcome: str, malformed: int) -> None:
-    """What cannot be read passes as it is."""
-    stage = Stage(streamed=False)
-    assert stage.relay.body(body) == body
-    assert stage.relay.outcome == outcome
-    assert stage.relay.end(by_itself=True).malformed == malformed
-
-
-def test_a_whole_answer_of_reasoning_is_promoted() -> None:
-    """Moved, not copied."""
-    body = b'{"choices":[{"index":0,"message":{"content":null,"reasoning_content":"Four."},"finish_reason":"stop"}]}'
-    stage = Stage(streamed=False, promote=True, output_cap=OutputCap())
-    assert stage.relay.body(body) == b'{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}]}'
-    assert stage.relay.end(by_itself=True).reasoning_only
+def test_text_between_two_blocks_of_thinking_is_no_thinking() -> None:
+    """Where a running count of all tokens is given, the visible ones are not counted as reasoning."""
+    stage = Stage(output_cap=OutputCap())
+    for number, delta in enumerate(
+        [{"reasoning_content": "a"}] * 3 + [{"content": "b"}] * 3 + [{"reasoning_content": "c"}] * 2, 1
+    ):
+        stage.feed(chunk(delta, timings={"predicted_n": number}))
+    turn = stage.close()
+    assert (turn.reasoning_tokens, turn.reasoning_source) == (5, "counted")

@@ -1,0 +1,45 @@
+"""Plays of a whole answer: a stream of one frame, judged by the same rule."""
+
+import pytest
+
+from gateway.events import FinishRaised, OutputOverran
+from gateway.rules.output_cap import OutputCap
+from tests.gateway.plays import Stage
+
+RAISED_105 = [OutputOverran(64, 105, "upgraded"), FinishRaised("stop", "length", "over")]
+BODY = b'{"id":"c1", "choices": [{"index":0,"message":{"content":"Four."},"finish_reason": "stop"}], "usage": {"completion_tokens":105,"prompt_tokens":2.0e1}}'
+
+
+def test_a_whole_answer_is_judged_by_the_same_rule() -> None:
+    """One word changes, every other byte stays."""
+    stage = Stage(streamed=False)
+    assert stage.relay.body(BODY) == BODY.replace(b'"stop"', b'"length"')
+    assert stage.told == RAISED_105
+    assert stage.relay.outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "malformed"),
+    [
+        (b'{"error": {"message": "no"}}', "upstream_error", 0),
+        (b"<html>no</html>", "incomplete", 1),
+        (b'{"choices": []}', "incomplete", 0),
+        (b"", "incomplete", 1),
+        (b'{"choices":[{"index":0,"message":{},"finish_reason":"error"}]}', "upstream_error", 0),
+    ],
+    ids=["an error in a 200", "a page", "no choice", "nothing", "the word error"],
+)
+def test_how_a_whole_answer_counts(body: bytes, outcome: str, malformed: int) -> None:
+    """What cannot be read passes as it is."""
+    stage = Stage(streamed=False)
+    assert stage.relay.body(body) == body
+    assert stage.relay.outcome == outcome
+    assert stage.relay.end(by_itself=True).malformed == malformed
+
+
+def test_a_whole_answer_of_reasoning_is_promoted() -> None:
+    """Moved, not copied."""
+    body = b'{"choices":[{"index":0,"message":{"content":null,"reasoning_content":"Four."},"finish_reason":"stop"}]}'
+    stage = Stage(streamed=False, promote=True, output_cap=OutputCap())
+    assert stage.relay.body(body) == b'{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}]}'
+    assert stage.relay.end(by_itself=True).reasoning_only
