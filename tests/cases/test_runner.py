@@ -8,6 +8,7 @@ import pytest
 
 from tests.cases.exact import Json
 from tests.cases.runner import Options, Verdict, grouped, requests_of, run
+from tests.cases.server import Call, FakeUpstream
 
 STAND_IN = """
 import http.client, re, sys, threading
@@ -141,3 +142,14 @@ def test_repeats_patch_the_request() -> None:
     step = case(1, repeat=[{}, {"json.a": 2}])
     assert [request["json"]["a"] for request in requests_of(step)] == [1, 2]
     assert step["request"]["json"]["a"] == 1
+
+
+def test_a_control_call_takes_the_exchange_that_expects_one() -> None:
+    """Calls and control calls may come in any order; each kind has its own queue, and an empty one answers 599."""
+    upstream = FakeUpstream()
+    first, control = {"reply": {"status": 200}}, {"reply": {"status": 201}, "expect": {"path": "/v1/x/control"}}
+    upstream.script = [first, control]
+    assert upstream._next(Call("POST", "/v1/x/control", {}, b"")) is control
+    assert upstream._next(Call("POST", "/v1/x/control", {}, b""))["reply"]["status"] == 599
+    assert upstream._next(Call("POST", "/v1/x", {}, b"")) is first
+    assert upstream._next(Call("POST", "/v1/x", {}, b""))["reply"]["status"] == 599
