@@ -44,6 +44,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold",
     },
     "shell": {
+        "cork": "",
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",
@@ -74,7 +75,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "root": {
         "app": "*",
-        "serve": "words errors config app",
+        "serve": "words errors config app cork",
         "demo": "words splice sse dialects demo",
         "check": "words errors config catalog policy rules",
         "cli": "words errors config catalog policy rules keys app check demo serve",
@@ -98,7 +99,7 @@ ONLY: Final[dict[str, str]] = {
     "opentelemetry": "telemetry",
     "prometheus_client": "telemetry",
     "telemetry": "app serve telemetry",
-    "uvicorn": "serve demo",
+    "uvicorn": "cork serve demo",
 }
 """Packages that only these modules may know: each stands behind one door."""
 
