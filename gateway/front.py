@@ -116,11 +116,7 @@ class Front:
     async def _ending(self, request: "Request", observer: Observer) -> Ending:
         caller = request.caller
         try:
-            return await self._answer(request, observer)
-        except CallError as error:
-            return await _refuse(request, error)
-        except CallerGone:
-            return CallAbandoned()
+            return await self._said(request, observer)
         except asyncio.CancelledError:
             if not caller.gone:
                 raise
@@ -128,6 +124,15 @@ class Front:
             if task is not None:
                 task.uncancel()
             return request.exchange.abandoned() if request.exchange is not None else CallAbandoned(status=caller.status)
+
+    async def _said(self, request: "Request", observer: Observer) -> Ending:
+        """The answer, or an error in its place; the caller may leave in the middle of either."""
+        try:
+            return await self._answer(request, observer)
+        except CallError as error:
+            return await _refuse(request, error)
+        except CallerGone:
+            return CallAbandoned(status=request.caller.status)
         except Exception as error:  # noqa: BLE001 - the last resort: the call is counted and said, the process goes on
             where = traceback.extract_tb(error.__traceback__)[-1]
             LOG.error("unexpected %s in %s line %s", type(error).__name__, where.name, where.lineno)  # noqa: TRY400 - a trace may quote what came over the wire
