@@ -211,6 +211,6 @@ class Answer:
         turn.reasoning_only = by_itself and self.reasoning_only and turn.reported in {"stop", "length"}
         if usage is not None and usage.reasoning is not None and (usage.reasoning or not self.reasoned):
             turn.reasoning_tokens, turn.reasoning_source = usage.reasoning, "upstream"
-        elif self.reasoned:
+        elif self._told:
             turn.reasoning_tokens, turn.reasoning_source = self._count.tokens, self._count.source
         return turn

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 
 from gateway import splice, sse
 from gateway.calls import Call, HeaderList
-from gateway.deltas import Content, Delta, Finish, Identity, Reasoning, ToolCall, Unjudged, Usage
+from gateway.deltas import Content, Delta, Finish, Identity, Reasoning, ToolCall, Usage
 from gateway.dialects.base import (
     FINISH_WORDS,
     UNFINISHED,
@@ -44,7 +44,7 @@ from gateway.dialects.base import (
     usable_cap,
 )
 from gateway.dialects.levels import level_in
-from gateway.dialects.reading import ANSWER_ONLY, DONE, DONE_ONLY, UNREADABLE, Untouched, identity, read
+from gateway.dialects.reading import ANSWER_ONLY, DONE, DONE_ONLY, UNJUDGED, UNREADABLE, Untouched, identity, read
 from gateway.errors import CallError
 from gateway.words import DialectName, Reason
 
@@ -63,7 +63,6 @@ BLOCK_WORD: Final = "blockReason:"
 """Stands before the raw word of a blocked prompt: it is no finish word, and no operator's map can rewrite it."""
 EVENTS: Final = frozenset((b"alt=sse", b"$alt=sse", b"%24alt=sse"))
 """Queries that ask for a stream of events."""
-UNJUDGED: Final = (Unjudged(),)
 
 
 class Part(Struct, rename="camel"):
@@ -183,8 +182,10 @@ class Gemini(Untouched):
         return identity(head.response_id, head.model_version)
 
     def relabel(self, data: bytes, choice: int, reason: Reason) -> Relabelled:
-        """`candidates[].finishReason` of the candidate with that index."""
+        """`candidates[].finishReason` of the candidate with that index; a blocked prompt has none and stays."""
         indices = [_index(candidate, place) for place, candidate in enumerate(_answer(data).candidates or ())]
+        if choice not in indices:
+            return Relabelled(data)
         place = ("candidates", indices.index(choice), "finishReason")
         return Relabelled(splice.replace(data, place, msgspec.json.encode(self.said[reason])))
 

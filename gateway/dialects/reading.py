@@ -1,4 +1,4 @@
-"""What the dialects but chat share: reading JSON that should be theirs, and letting pass what needs no change."""
+"""What the dialects share: reading JSON that should be theirs, and letting pass what needs no change."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
@@ -7,13 +7,14 @@ import msgspec
 from msgspec import Struct
 
 from gateway.calls import Call
-from gateway.deltas import Content, Delta, Done, Identity
+from gateway.deltas import Content, Delta, Done, Identity, Unjudged
 from gateway.dialects.base import Additions, Dialect, Malformed
 from gateway.sse import Frame
 
 NOTHING: Final[Sequence[Delta]] = ()
 ANSWER_ONLY: Final[Sequence[Delta]] = (Content(),)
 DONE_ONLY: Final[Sequence[Delta]] = (Done(),)
+UNJUDGED: Final[Sequence[Delta]] = (Unjudged(),)
 DONE: Final = b"[DONE]"
 """OpenAI's last frame of a chat stream; cousins end streams of every dialect with it."""
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

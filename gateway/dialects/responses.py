@@ -26,7 +26,7 @@ from msgspec import UNSET, Struct
 
 from gateway import splice, sse
 from gateway.calls import Call, HeaderList
-from gateway.deltas import Content, Delta, Done, Finish, Identity, Reasoning, ToolCall, Unjudged, Usage
+from gateway.deltas import Content, Delta, Done, Finish, Identity, Reasoning, ToolCall, Usage
 from gateway.dialects.base import (
     FINISH_WORDS,
     UNFINISHED,
@@ -44,6 +44,7 @@ from gateway.dialects.levels import level_in
 from gateway.dialects.reading import (
     ANSWER_ONLY,
     NOTHING,
+    UNJUDGED,
     UNREADABLE,
     Untouched,
     identity,
@@ -76,14 +77,12 @@ CALLS: Final = frozenset((
 DRAWN: Final = "image_generation_call"
 KNOWN: Final = SHOWN | CALLING | LAST.keys() | {THOUGHT, SUMMARY, ITEM, "error"}
 """Events whose shape is known; others pass, whatever they hold."""
-UNJUDGED: Final = (Unjudged(),)
 INCOMPLETE: Final[Mapping[Reason, str]] = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 class Text(Struct):
     """A part of an item: visible text, a refusal, reasoning, or its summary."""
 
-    type: str | None = None
     text: Any = None
     refusal: Any = None
 
@@ -92,7 +91,6 @@ class Item(Struct):
     """One entry of `output`."""
 
     type: str | None = None
-    id: Any = None
     content: list[Text] | None = None
     summary: list[Text] | None = None
     execution: Any = None
@@ -130,6 +128,7 @@ class Asked(Struct):
     max_output_tokens: Any = None
 
 
+_json = msgspec.json.encode
 _event = msgspec.json.Decoder(Event).decode
 _response = msgspec.json.Decoder(Response).decode
 _asked = msgspec.json.Decoder(Asked)
@@ -297,7 +296,3 @@ def _usage(said: dict[str, Any]) -> Usage:
         reasoning=count(outputs.get("reasoning_tokens")) if isinstance(outputs, dict) else None,
         cached=count(inputs.get("cached_tokens")) if isinstance(inputs, dict) else None,
     )
-
-
-def _json(value: object) -> bytes:
-    return msgspec.json.encode(value)
