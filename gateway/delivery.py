@@ -257,11 +257,16 @@ class Delivery:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         if header(came, b"x-request-id") is None:
             headers.append((b"x-request-id", uuid4().hex.encode()))
+        return headers + self.told(whole=length is not None)
+
+    def told(self, *, whole: bool = True) -> RawHeaders:
+        """What the headers tell of the call: another level, and to those who asked, in a `whole` answer, its facts."""
+        headers: RawHeaders = []
         if self._retry.said is not None and not self._retry.recognised:
             headers.append((b"x-thinkcap-level", self._retry.said.encode()))
-        if length is not None and self._context.call.wishes.facts:
-            told = [_told(fact) for fact in self._context.stated]
-            headers.append((b"x-thinkcap-facts", msgspec.json.encode(told)))
+        if whole and self._context.call.wishes.facts:
+            facts = [_told(fact) for fact in self._context.stated]
+            headers.append((b"x-thinkcap-facts", msgspec.json.encode(facts)))
         return headers
 
     def _comments(self) -> bytes:

@@ -20,7 +20,7 @@ from gateway.events import (
     Observer,
     Turn,
 )
-from gateway.headers import to_upstream
+from gateway.headers import RawHeaders, to_upstream
 from gateway.memory import Memory
 from gateway.policy import Policy
 from gateway.retry import LevelRetry
@@ -103,6 +103,10 @@ class Exchange:
     def turn(self, *, by_itself: bool = False) -> Turn | None:
         """What is known of the turn when something broke off."""
         return self._delivery.end(by_itself=by_itself) if self._delivery is not None else None
+
+    def told(self) -> RawHeaders:
+        """What the headers of an error of ours tell of the call."""
+        return self._delivery.told() if self._delivery is not None else []
 
     async def _attempt(self, delivery: Delivery, body: bytes, first: Kept | None, *, retried: bool) -> Brought:
         self._attempts += 1

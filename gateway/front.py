@@ -23,6 +23,7 @@ from gateway.errors import (
     NotFound,
     Overloaded,
     Unauthorized,
+    UpstreamTimeout,
 )
 from gateway.events import (
     CallAbandoned,
@@ -44,7 +45,7 @@ from gateway.models import ModelLists
 from gateway.policy import Policies
 from gateway.routes import Route, match, upstream_path
 from gateway.upstream import Upstream
-from gateway.words import OTHER, DialectName, KeyRefusal
+from gateway.words import OTHER, DialectName, KeyRefusal, Outcome
 
 Scope = Mapping[str, Any]
 LOG: Final = logging.getLogger("thinkcap")
@@ -265,14 +266,17 @@ class Request:
 
 async def _refuse(request: Request, error: CallError) -> Ending:
     """Answer with an error of our own. With an answer under way there is no way to say it: the connection is cut."""
-    caller = request.caller
-    turn = request.exchange.turn() if request.exchange is not None else None
+    caller, exchange = request.caller, request.exchange
+    turn = exchange.turn() if exchange is not None else None
     if caller.status is not None:
-        return CallFailed(outcome="stream_error", status=caller.status, code=error.code, turn=turn)
+        outcome: Outcome = "timeout" if isinstance(error, UpstreamTimeout) else "stream_error"
+        return CallFailed(outcome=outcome, status=caller.status, code=error.code, turn=turn)
     body = request.dialect.error_body(error)
     headers = _json_headers(body)
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after))
+    if exchange is not None:
+        headers += exchange.told()
     await caller.start(error.status, headers)
     await caller.end(body)
     return CallFailed(outcome=error.outcome, status=error.status, code=error.code, turn=turn)
