@@ -100,7 +100,7 @@ async def serve(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIte
             errors.append(error)
         finally:
             writer.transport.close() if tls is None else writer.transport.abort()
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
             running.discard(task)
             served.ended += 1

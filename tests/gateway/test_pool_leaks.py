@@ -127,7 +127,7 @@ def test_closing_the_transport_closes_idle_connections(loop: LoopFactory) -> Non
             async with LeanTransport() as transport:
                 await asyncio.gather(*(fetch(transport, served.url) for _ in range(3)))
                 assert transport.idle == 3
-            assert (transport.open, transport.idle) == (0, 0)
+            assert (transport.open, transport.idle, transport._closing) == (0, 0, set())
             await until(lambda: served.ended == 3)
 
     run(loop, main())

@@ -1,6 +1,8 @@
 """Request bodies that come bit by bit: what goes out when, and what ends it early."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -60,8 +62,12 @@ def test_an_early_answer_ends_an_upload(loop: LoopFactory) -> None:
 
     refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
 
+    async def script(peer: Peer) -> None:
+        await peer.answer(refusal)
+        await peer.closed()
+
     async def main() -> None:
-        async with serve(lambda peer: peer.answer(refusal)) as served, LeanTransport() as transport:
+        async with serve(script) as served, LeanTransport() as transport:
             response = await send(transport, served.url, "POST", content=body())
             assert (response.status_code, await response.aread()) == (413, b"no")
             await stopped.wait()
@@ -128,6 +134,31 @@ def test_a_peer_that_goes_away_ends_an_upload(loop: LoopFactory) -> None:
         async with serve(script) as served, LeanTransport() as transport:
             with pytest.raises(httpx.WriteError):
                 await send(transport, served.url, "POST", content=endless())
+            assert transport.open == 0
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_stream_that_never_pauses_does_not_outrun_a_failed_socket(loop: LoopFactory) -> None:
+    """A broken socket is told about in a later turn of the loop, which such a stream does not let come."""
+    asked = 0
+
+    async def main() -> None:
+        async with serve(Peer.closed) as served, LeanTransport() as transport:
+
+            async def body() -> AsyncIterator[bytes]:
+                nonlocal asked
+                plug = next(iter(transport._pool._connections))._transport.get_extra_info("socket")  # type: ignore[union-attr]
+                with socket.socket(fileno=os.dup(plug.fileno())) as same:
+                    same.shutdown(socket.SHUT_WR)
+                for _ in range(10000):
+                    asked += 1
+                    yield b"z" * 2**17
+
+            with pytest.raises(httpx.WriteError):
+                await send(transport, served.url, "POST", content=body())
+            assert asked < 100
             assert transport.open == 0
 
     run(loop, main())
