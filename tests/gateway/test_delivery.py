@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -32,7 +33,11 @@ def ends(house: House) -> tuple[str, Any]:
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "deflate"])
 def test_codings_nobody_asked_for(coding: str) -> None:
     """A coded answer is read, judged and handed on plain."""
-    coded = {"gzip": gzip.compress, "zstd": zstandard.compress, "deflate": zlib.compress}
+    coded: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": gzip.compress,
+        "zstd": zstandard.compress,
+        "deflate": zlib.compress,
+    }
     house = House(answers(coded[coding](BODY), headers={"content-encoding": coding}, media="application/json"))
     caller = house.asks(request(max_tokens=4))
     assert house.upstream.requests[0].headers["accept-encoding"] == "identity"
