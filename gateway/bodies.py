@@ -1,12 +1,12 @@
 """Bodies of answers on their way: decoded, rejoined, put together from a stream."""
 
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
 from gateway.assemble import Assembler
-from gateway.coding import Decoder, Truncated
+from gateway.coding import Decoder, Plain, Truncated
 from gateway.errors import UpstreamBroken
 from gateway.sse import FrameReader
 from gateway.upstream import UpstreamAnswer
@@ -52,14 +52,32 @@ def status_of(error: bytes) -> int:
     return said if isinstance(said, int) and said in ERRORS else 500
 
 
-async def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
+def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
     """The body without its coding. Raises UpstreamError, also for a coding that ends too early."""
-    try:
-        async for chunk in answer.chunks():
-            yield coding.feed(chunk)
-        coding.close()
-    except Truncated as error:
-        raise UpstreamBroken(f"upstream {answer.name}: {error}", "protocol") from None
+    return answer if isinstance(coding, Plain) else Decoded(answer, coding)
+
+
+class Decoded:
+    """A body whose coding is undone on the way."""
+
+    __slots__ = ("_answer", "_coding")
+
+    def __init__(self, answer: UpstreamAnswer, coding: Decoder) -> None:
+        """Decode this body."""
+        self._answer, self._coding = answer, coding
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            try:
+                return self._coding.feed(await anext(self._answer))
+            except StopAsyncIteration:
+                self._coding.close()
+                raise
+        except Truncated as error:
+            raise UpstreamBroken(f"upstream {self._answer.name}: {error}", "protocol") from None
 
 
 async def chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

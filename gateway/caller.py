@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from random import getrandbits
 from typing import Any
 
 from gateway.errors import BodyTooLarge
@@ -10,6 +11,11 @@ from gateway.headers import RawHeaders
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+def new_id() -> bytes:
+    """An id for an answer that came without one; no secret, so a quick one will do."""
+    return b"%032x" % getrandbits(128)
 
 
 class CallerGone(Exception):
@@ -33,7 +39,9 @@ class Caller:
         """The whole request body. Raises BodyTooLarge above `limit` bytes, and CallerGone."""
         parts: list[bytes] = []
         size = 0
-        async for part in self.parts():
+        more = True
+        while more:
+            part, more = await self._part()
             size += len(part)
             if size > limit:
                 raise BodyTooLarge(f"the request body is larger than {limit} bytes (server.max_body_bytes)")
@@ -44,13 +52,17 @@ class Caller:
         """The request body as it comes. Raises CallerGone."""
         more = True
         while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self.gone = True
-                raise CallerGone
-            more = message.get("more_body", False)
-            if part := message.get("body", b""):
+            part, more = await self._part()
+            if part:
                 yield part
+
+    async def _part(self) -> tuple[bytes, bool]:
+        """A piece of the request body, and whether more comes."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.gone = True
+            raise CallerGone
+        return message.get("body", b""), message.get("more_body", False)
 
     def watch(self, task: asyncio.Task[Any] | None = None) -> None:
         """From now on, with the request read, cancel the task (the running one) when the caller leaves."""

@@ -1,8 +1,8 @@
 """Brings one answer to the caller: streamed, whole, put together from a stream, or as it is."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -10,10 +10,10 @@ from msgspec import Struct
 from gateway.actions import Refused
 from gateway.answer import Plan
 from gateway.bodies import Parts, chain, decoded, status_of
-from gateway.caller import Caller
+from gateway.caller import Caller, new_id
 from gateway.calls import Call, HeaderList, header
 from gateway.coding import Decoder, decoder
-from gateway.dialects.base import Additions, Dialect
+from gateway.dialects.base import Dialect
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
 from gateway.events import NAMED, CallFailed, CallFinished, Fact, Named, Observer, Turn, attributes
 from gateway.headers import RawHeaders, to_caller
@@ -96,7 +96,7 @@ class Delivery:
         if not streamed:
             return await self._whole(answer, coding, self.relay, first)
         if self._armed.assembled:
-            return await self._assembled(answer, coding, self.relay)
+            return await self._assembled(answer, coding, self.relay, first)
         return await self._stream(answer, coding, self.relay, first)
 
     def end(self, *, by_itself: bool) -> Turn | None:
@@ -111,7 +111,7 @@ class Delivery:
         policy, armed = self._context.policy, self._armed
         return Plan(
             output_cap=policy.output_cap,
-            added=Additions() if armed.assembled else armed.added,
+            added=armed.caused,
             thinking=armed.cap(policy),
             per_frame=policy.per_frame,
             promote=policy.promote and not armed.assembled,
@@ -161,18 +161,19 @@ class Delivery:
 
     async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> Delivered:
         context = self._context
+        error = await self._dropped(answer, stop, relay)
         turn = self.end(by_itself=False)
-        error = self._error(stop, relay)
-        if isinstance(error, UpstreamError):
-            self.fault = error.fault
         if context.caller.status is None:
             raise error
         await context.caller.end(self._totals(turn) + context.dialect.error_event(error))
         outcome = "stream_error" if isinstance(error, UpstreamBroken) else error.outcome
         return CallFailed(outcome=outcome, status=answer.status, code=error.code, turn=turn)
 
-    def _error(self, stop: Stop, relay: Relay) -> CallError:
+    async def _dropped(self, answer: UpstreamAnswer, stop: Stop, relay: Relay) -> CallError:
+        """The error to tell. The upstream goes first: a caller who is slow to read must not keep the model thinking."""
+        await asyncio.shield(answer.aclose())
         if isinstance(stop, UpstreamError):
+            self.fault = stop.fault
             return stop
         thinking, fired = self._context.policy.thinking, relay.fired_at
         limit = thinking.cap if thinking is not None else 0
@@ -184,7 +185,7 @@ class Delivery:
     async def _end_reasoning(self, completion: str) -> EndResult:
         return await self._control.end_reasoning(completion, self._context.note)
 
-    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay) -> Delivered:
+    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
         """A whole answer from a stream: nothing goes out before it is whole, so giving up can still be a 502."""
         context, parts = self._context, Parts()
         terms = Terms(
@@ -196,17 +197,25 @@ class Delivery:
         )
         stop = await Pump(relay, Reads(decoded(answer, coding)), parts, terms).run()
         if stop is not None:
-            error = self._error(stop, relay)
-            if isinstance(error, UpstreamError):
-                self.fault = error.fault
-            raise error
-        body, status = parts.body(), answer.status
+            raise await self._dropped(answer, stop, relay)
+        body = parts.body()
+        others = tuple(pair for pair in answer.headers if pair[0] != b"content-type")
+        headers: HeaderList = (*others, (b"content-type", b"application/json"))
         if parts.error is not None:
-            status = status_of(parts.error)
-        elif context.policy.promote:
+            return await self._failed(Kept(status_of(parts.error), headers, body), relay, first)
+        if context.policy.promote:
             body = context.dialect.promote(body)
-        headers = tuple(pair for pair in answer.headers if pair[0] != b"content-type")
-        return await self._finish(Kept(status, (*headers, (b"content-type", b"application/json")), body), relay)
+        return await self._finish(Kept(answer.status, headers, body), relay)
+
+    async def _failed(self, kept: Kept, relay: Relay, first: Kept | None) -> Brought:
+        """An error came where a whole answer was put together: before the first delta it may be a refused level."""
+        if not relay.answer.started:
+            again = self._retry.refused(kept.status, kept.body, self._sent)
+            if again is not None:
+                return Again(again, kept)
+            if first is not None and self._retry.recognised:
+                return await self.refuse(first)
+        return await self._finish(kept, relay)
 
     async def _whole(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
         parts: list[bytes] = []
@@ -238,7 +247,8 @@ class Delivery:
         turn = self.end(by_itself=True) if relay is not None else None
         await caller.start(kept.status, self._headers(kept.headers, length=len(kept.body)))
         await caller.end(kept.body)
-        outcome = relay.outcome if relay is not None else "upstream_error"
+        # Whatever came from the upstream as a stream, the caller gets it whole.
+        outcome = relay.answer.outcome(streamed=False) if relay is not None else "upstream_error"
         return CallFinished(outcome=outcome, status=kept.status, turn=turn)
 
     async def _through(self, answer: UpstreamAnswer, chunks: AsyncIterator[bytes], *, plain: bool = False) -> Delivered:
@@ -256,7 +266,7 @@ class Delivery:
         if length is None and plain:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         if header(came, b"x-request-id") is None:
-            headers.append((b"x-request-id", uuid4().hex.encode()))
+            headers.append((b"x-request-id", new_id()))
         return headers + self.told(whole=length is not None)
 
     def told(self, *, whole: bool = True) -> RawHeaders:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gateway.caller import Caller
 from gateway.calls import Call, HeaderList
@@ -77,14 +77,17 @@ class Exchange:
             secret=self._upstream.terms.secret,
             keepalive_seconds=self._door.keepalive_seconds,
         )
-        armed = arm(self._call, self._policy, self._memory)
         retry = LevelRetry(self._call, self._policy, self._memory, context.note)
-        body = retry.first(self._dialect.upstream_body(armed.call, armed.added))
+        body = retry.first(self._call.body)
         first: Kept | None = None
+        control = Control(self._call, self._upstream, self._door.path, self._headers, self._memory)
         try:
             while True:
-                self._delivery = Delivery(context, armed, retry, self._control(), body)
-                ending = await self._attempt(self._delivery, body, first, retried=retry.retried)
+                # Armed anew each time: a budget never stands beside a level, and a retry may bring one in.
+                armed = arm(structs.replace(self._call, body=body), self._policy, self._memory)
+                self._delivery = Delivery(context, armed, retry, control, body)
+                sent = self._dialect.upstream_body(armed.call, armed.added)
+                ending = await self._attempt(self._delivery, sent, first, retried=retry.retried)
                 if not isinstance(ending, Again):
                     retry.settle("ok" if ending.outcome in ACCEPTED else "failed")
                     return ending
@@ -130,16 +133,15 @@ class Exchange:
             note(AttemptEnded(kind="forward", number=number, status=status, fault=delivery.fault or fault))
 
     async def _send(self, body: bytes, *, retried: bool) -> UpstreamAnswer:
-        door, upstream = self._door, self._upstream
-        own = door.own + (self._context.observer.trace_headers() if upstream.terms.forward_trace else ())
+        upstream = self._upstream
+        own = self._context.observer.trace_headers() if upstream.terms.forward_trace else ()
         if retried and self._policy.provider == "thinkcap":
             own = (*own, MARKER)
-        headers = to_upstream(self._call.headers, judged=True, drop=door.drop, own=own)
-        return await upstream.send("POST", door.target, headers, body)
+        return await upstream.send("POST", self._door.target, self._headers(*own), body)
 
-    def _control(self) -> Control:
-        headers = to_upstream(self._call.headers, judged=True, drop=self._door.drop, own=self._door.own)
-        return Control(self._call, self._upstream, self._door.path, headers, self._memory)
+    def _headers(self, *own: tuple[bytes, bytes]) -> RawHeaders:
+        door = self._door
+        return to_upstream(self._call.headers, judged=True, drop=door.drop, own=(*door.own, *own))
 
 
 def fault_of(status: int) -> UpstreamFault | None:

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
-from uuid import uuid4
 
-from gateway.caller import Caller
+from gateway.caller import Caller, new_id
 from gateway.calls import HeaderList, header
 from gateway.delivery import GOOD
 from gateway.errors import BadRequest, UpstreamBroken, UpstreamError
@@ -79,7 +78,7 @@ class Forwarding:
     async def _bring(self, answer: UpstreamAnswer, caller: Caller) -> Ending:
         headers = to_caller(answer.headers, decoded=False, length=None, secret=self._upstream.terms.secret)
         if header(answer.headers, b"x-request-id") is None:
-            headers.append((b"x-request-id", uuid4().hex.encode()))
+            headers.append((b"x-request-id", new_id()))
         await caller.start(answer.status, headers)
         async for chunk in answer.chunks():
             await caller.write(chunk)

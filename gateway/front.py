@@ -9,9 +9,8 @@ import time
 import traceback
 from collections.abc import Mapping
 from typing import Any, Final
-from uuid import uuid4
 
-from gateway.caller import Caller, CallerGone, Receive, Send
+from gateway.caller import Caller, CallerGone, Receive, Send, new_id
 from gateway.calls import HeaderList, header
 from gateway.dialects import DIALECTS
 from gateway.dialects.base import Dialect
@@ -286,5 +285,5 @@ def _json_headers(body: bytes) -> RawHeaders:
     return [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"x-request-id", uuid4().hex.encode()),
+        (b"x-request-id", new_id()),
     ]

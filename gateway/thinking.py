@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from gateway.calls import Call
-from gateway.dialects.base import Additions
+from gateway.dialects.base import NOTHING_ADDED, Additions
 from gateway.dialects.budgets import write_budget
 from gateway.errors import UpstreamError
 from gateway.events import AttemptEnded, AttemptStarted, EndReasoningAnswered, Fact
@@ -33,6 +33,13 @@ class Armed(Struct, frozen=True, kw_only=True):
     acts: bool = True
     """False: the method cannot act on this call, so the cap is only counted."""
     assembled: bool = False
+
+    @property
+    def caused(self) -> Additions:
+        """What our asking causes in the answer and the caller did not ask for: it is taken out again."""
+        if self.assembled:
+            return NOTHING_ADDED
+        return Additions(usage=self.added.usage, control=self.added.control and not self.call.wants_timings)
 
     def cap(self, policy: Policy) -> ThinkingCap | None:
         """A fresh machine for one attempt."""
@@ -70,8 +77,10 @@ def _try(method: Method, call: Call, policy: Policy, memory: Memory, added: Addi
         return (
             None if body is None else Armed(call=msgspec.structs.replace(call, body=body), added=added, method="budget")
         )
-    if call.dialect != "chat" or policy.output_cap.choices > 1 or not memory.has_control(policy.upstream):
+    if call.dialect != "chat" or not memory.has_control(policy.upstream):
         return None
+    if policy.output_cap.choices > 1:  # it would end the first choice alone (measured): none is ended, and it counts
+        return Armed(call=call, added=added, method="control", acts=False)
     if call.stream:
         return Armed(call=call, added=msgspec.structs.replace(added, control=True), method="control")
     return Armed(call=call, added=Additions(control=True, stream=True), method="control", assembled=True)
@@ -80,7 +89,9 @@ def _try(method: Method, call: Call, policy: Policy, memory: Memory, added: Addi
 class Control:
     """The control call of one completion, on a pool of its own, within a time limit of its own."""
 
-    def __init__(self, call: Call, upstream: Upstream, path: bytes, headers: RawHeaders, memory: Memory) -> None:
+    def __init__(
+        self, call: Call, upstream: Upstream, path: bytes, headers: Callable[[], RawHeaders], memory: Memory
+    ) -> None:
         """`path`: of the completion, behind the upstream's address; `headers`: the caller's, as they go on."""
         self._call, self._upstream, self._path, self._headers, self._memory = call, upstream, path, headers, memory
 
@@ -108,7 +119,7 @@ class Control:
         return result
 
     async def _ask(self, body: bytes) -> tuple[int, bytes]:
-        headers = [pair for pair in self._headers if pair[0] != b"content-type"]
+        headers = [pair for pair in self._headers() if pair[0] != b"content-type"]
         headers.append((b"content-type", b"application/json"))
         answer = await self._upstream.send("POST", self._path + b"/control", headers, body, beside=True)
         try:
