@@ -131,7 +131,7 @@ def test_what_a_rule_adds_to_a_request(added: Additions, expected: dict[str, Any
         ({"reasoning_content": "Hm", "reasoning": "Hm"}, [Reasoning("Hm")]),
         ({"reasoning": "Hm", "reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, [Reasoning("Hm")]),
         ({"reasoning_details": [{"type": "reasoning.summary", "summary": "Hm"}, 5]}, [Reasoning("Hm")]),
-        ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}, {"type": "reasoning.text"}]}, []),
+        ({"reasoning_details": [{"type": "reasoning.encrypted", "text": "x"}, {"type": "reasoning.text"}]}, []),
         ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}]}, [Reasoning("Hm")]),
         ({"content": [{"type": "thinking", "thinking": 5}, "x"]}, []),
         ({"content": [{"type": "text", "text": "Hi"}]}, [Content()]),
@@ -282,3 +282,12 @@ def test_an_error_of_our_own() -> None:
     assert msgspec.json.decode(CHAT.error_body(Overloaded("no"))) == {"error": wanted}
     wanted = {"message": "no", "type": "invalid_request_error", "param": None, "code": "bad_request"}
     assert msgspec.json.decode(CHAT.error_body(BadRequest("no"))) == {"error": wanted}
+
+
+def test_reasoning_is_promoted_once() -> None:
+    """Also where the finish is said twice."""
+    answer = wire("chat", "nothing-but-reasoning.sse")
+    finish = answer.frames[-3].raw
+    out = play(answer, *(frame.raw for frame in answer.frames[:-2]), finish, promote=True).out
+    assert out.count(b'"content":"It is blue."') == 1
+    assert out.index(b'"content":"It is blue."') < out.index(b'"finish_reason":"stop"')

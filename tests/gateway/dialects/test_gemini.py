@@ -273,7 +273,8 @@ def test_promoted_thoughts_of_a_whole_answer() -> None:
 
 
 def test_a_blocked_prompt_cannot_be_relabelled() -> None:
-    """There is no finish word to write over."""
+    """There is no finish word to write over; beside a candidate the word of the candidate counts."""
+    assert event({"promptFeedback": {"blockReason": "SAFETY"}, "candidates": [{}]}) == []
     data = wire("gemini", "blocked-prompt.json").data
     assert GEMINI.relabel(data, 0, "stop").data == data
 
