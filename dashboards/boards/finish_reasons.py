@@ -100,7 +100,7 @@ BOARD: Final = Board(
         .limits((0.15, BAD))
         .empty(WAITING),
         graph("Turns of the last hour", "What the distance rests on; below the line a model is not judged.", "short", 6)
-        .ask(f"{RECORDED}:increase1h{{{MODEL}}}", "{{model}} on {{upstream}}")
+        .ask(f"{RECORDED}:increase1h{{{MODEL}}} > 0", "{{model}} on {{upstream}}")
         .limits((50, NOTICE)),
         graph(
             "Turns without a word",
@@ -108,10 +108,14 @@ BOARD: Final = Board(
             "percentunit",
             6,
         )
-        .ask(f'{SHARES}:share1h{{{MODEL},reported="missing"}}', "{{model}} on {{upstream}}")
+        .ask(f'{SHARES}:share1h{{{MODEL},reported="missing"}} > 0', "{{model}} on {{upstream}}")
         .limits((0.05, BAD)),
         table("New in a day", "Reasons of the last hour that the day before did not have once.", "none", 6)
-        .ask(f"{SHARES}:increase1h{{{MODEL}}} >= 1 unless {SHARES}:increase1d_offset1h{{{MODEL}}} > 0")
+        .ask(
+            f"({SHARES}:increase1h{{{MODEL}}} >= 1 unless {SHARES}:increase1d_offset1h{{{MODEL}}} > 0)"
+            f" and ignoring (reported) {RECORDED}:increase1d_offset1h{{{MODEL}}} >= 200"
+        )
+        .empty("none, or no day to compare with")
         .columns({"model": "Model", "reported": "Reported", "Value": "Turns"}, sort="Turns")
         .decimals(0),
     ],

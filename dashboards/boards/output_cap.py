@@ -130,11 +130,11 @@ BOARD: Final = Board(
         row("By how much, and how fast the budget burns"),
         graph(
             "Cap used, 95th percentile",
-            "One capped turn in twenty used more than this, in per cent of its cap.",
+            "One capped turn in twenty used more than this; models above 90 % of the cap.",
             "percentunit",
             8,
         )
-        .ask(quantile(0.95, USED, "model") + " > 0", "{{model}}", exemplars=True)
+        .ask(quantile(0.95, USED, "model") + " > 0.9", "{{model}}", exemplars=True)
         .limits((1, NOTICE)),
         graph("Tokens past the cap", "Tokens per second that callers had not allowed.", "si:tok/s", 8).ask(
             speed(TOKENS_PAST, "model") + " > 0", "{{model}}"

@@ -110,6 +110,7 @@ BOARD: Final = Board(
                 "dashboard": "Dashboard",
             }
         )
+        .widths(Alert=230, Severity=85, Upstream=110)
         .empty("nothing fires")
         .field("Dashboard", "links", [{"title": "Open", "url": "/d/${__value.raw}?${__url_time_range}"}]),
         graph("What the rules did", "Interventions per minute, by rule.", PER_MINUTE)

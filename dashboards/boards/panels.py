@@ -61,7 +61,7 @@ class Panel:
         if kind == "row":
             self.json = {"type": kind, "title": title, "collapsed": False, "panels": []}
         elif kind == "text":
-            self.json["options"] = {"mode": "markdown", "content": says}
+            self.json = {"type": kind, "title": title, "options": {"mode": "markdown", "content": says}}
         else:
             self._defaults: Json = {"unit": unit, "color": {"mode": "thresholds"}}
             self.json |= {"datasource": SOURCE, "targets": [], "options": dict(OPTIONS[kind])}
@@ -130,6 +130,7 @@ class Panel:
     def spark(self) -> Self:
         """The course of the value behind it."""
         self.json["options"]["graphMode"] = "area"
+        self._defaults["min"] = 0
         return self
 
     def at_most(self, value: float) -> Self:

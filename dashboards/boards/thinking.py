@@ -78,9 +78,9 @@ BOARD: Final = Board(
         .colours(OUTCOME_COLOURS),
         graph(
             "Reasoning tokens by model, 95th percentile",
-            "One thinking turn in twenty thought longer than this.",
+            "One thinking turn in twenty thought longer than this; models above 64 tokens.",
             "short",
-        ).ask(quantile(0.95, TOKENS, "model") + " > 0", "{{model}}", exemplars=True),
+        ).ask(quantile(0.95, TOKENS, "model") + " > 64", "{{model}}", exemplars=True),
         quantiles(
             graph("Tokens past the cap", "How far models went on after the cap fired.", "short"), PAST, of=(0.5, 0.95)
         ),

@@ -189,4 +189,4 @@ def test_a_stream_outlives_the_order_to_stop(stack: Stack) -> None:
     assert stopping.wait(60) == 0
     assert told.rstrip().endswith("data: [DONE]")
     states = [json.loads(line) for line in stack.compose("ps", "-a", "--format", "json", "gateway").splitlines()]
-    assert [state["ExitCode"] for state in states] == [0] * GATEWAYS
+    assert [state["ExitCode"] for state in states] == [0] * GATEWAYS, stack.compose("logs", "--tail", "20", "gateway")
