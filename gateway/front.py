@@ -194,8 +194,7 @@ class Front:
     async def _list_models(self, request: "Request") -> None:
         try:
             drop = self._let_in(request, None)
-            dialect: DialectName = "messages" if request.anthropic else "chat"
-            body = await self._models.listing(dialect, request.headers, drop)
+            body = await self._models.listing(request.lister, request.headers, drop)
         except CallError as error:
             await _refuse(request, error)
             return
@@ -261,6 +260,13 @@ class Request:
     def dialect(self) -> Dialect:
         """The dialect errors are told in."""
         return DIALECTS[self.route.dialect if self.route is not None else "chat"]
+
+    @property
+    def lister(self) -> DialectName:
+        """Whose client asks for the list of models: they share a path, and tell themselves by their headers."""
+        if self.anthropic:
+            return "messages"
+        return "gemini" if header(self.headers, b"x-goog-api-key") is not None else "chat"
 
 
 async def _refuse(request: Request, error: CallError) -> Ending:

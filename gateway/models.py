@@ -30,7 +30,7 @@ class ModelLists:
         self._policies, self._upstreams = policies, upstreams
 
     async def listing(self, dialect: DialectName, headers: HeaderList, drop: frozenset[bytes]) -> bytes:
-        """One list both OpenAI's and Anthropic's clients read. `drop`: where a gateway key stood."""
+        """One list OpenAI's and Anthropic's clients read, Google's too if it asks. `drop`: where a gateway key stood."""
         owners: dict[str, str] = {name: model.upstream for name, model in self._policies.models.items()}
         asked = [self._ask(name, dialect, headers, drop) for name in self._upstreams]
         for name, listed in zip(self._upstreams, await asyncio.gather(*asked), strict=True):
@@ -49,7 +49,9 @@ class ModelLists:
             for model, owner in owners.items()
         ]
         ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
-        return msgspec.json.encode({"object": "list", "data": data, "has_more": False, **ends})
+        named = [{"name": f"models/{model}", "displayName": model} for model in owners]
+        of_google = {"models": named} if dialect == "gemini" else {}
+        return msgspec.json.encode({"object": "list", "data": data, "has_more": False, **ends, **of_google})
 
     async def _ask(self, name: str, dialect: DialectName, headers: HeaderList, drop: frozenset[bytes]) -> list[str]:
         """The models one upstream lists; none when it does not answer well in time.
@@ -95,6 +97,8 @@ def _names(body: bytes) -> list[str]:
         return []
     if not isinstance(listing, dict):
         return []
-    entries = listing.get("data") or listing.get("models") or ()
+    entries = listing.get("data") or listing.get("models")
+    if not isinstance(entries, list):
+        return []
     names = [entry.get("id") or entry.get("name") for entry in entries if isinstance(entry, dict)]
     return [name.removeprefix("models/") for name in names if isinstance(name, str)]
