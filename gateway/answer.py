@@ -36,7 +36,7 @@ class Answer:
     """The state of one answer. Told every delta, asked for the verdict, the outcome and the totals."""
 
     __slots__ = (
-        "_count",
+        "_counts",
         "_note",
         "_per_frame",
         "_plan",
@@ -60,7 +60,7 @@ class Answer:
         """Begin with nothing said."""
         self._plan, self._note = plan, note
         self._per_frame = per_frame
-        self._count = ReasoningCount(per_frame)
+        self._counts: dict[int, ReasoningCount] = {}
         self._text: list[str] = []
         self._told: Literal["", "summary", "text"] = ""
         self._promoted = False
@@ -87,19 +87,25 @@ class Answer:
         if delta.summary and self._told == "text":
             return
         if self._told == "summary" and not delta.summary:
-            self._count, self._text = ReasoningCount(self._per_frame), []
+            self._counts, self._text = {}, []
         self._told = "summary" if delta.summary else "text"
         if self._plan.promote and len(self._text) < PROMOTABLE and not self.visible:
             self._text.append(delta.text)
-        self._count.add(delta.text, delta.running)
+        self._count(delta.choice).add(delta.text, delta.running)
 
     def speak(self, delta: Content | ToolCall) -> None:
         """Visible text or a tool call came: an exact count of all tokens is no count of reasoning any more."""
-        self._count.interrupt()
+        self._count(delta.choice).interrupt()
         if isinstance(delta, Content):
             self.visible = True
         else:
             self.tool_calls = True
+
+    def _count(self, choice: int) -> ReasoningCount:
+        count = self._counts.get(choice)
+        if count is None:
+            count = self._counts[choice] = ReasoningCount(self._per_frame)
+        return count
 
     def finish(self, finish: Finish) -> bool:
         """Take a finish word. False: another one was said before, which counts; this one is malformed."""
@@ -132,8 +138,8 @@ class Answer:
 
     @property
     def reasoning_tokens(self) -> int:
-        """Reasoning tokens counted so far."""
-        return self._count.tokens
+        """Reasoning tokens counted so far: what a thinking cap sees, so of several choices the most of one."""
+        return max((count.tokens for count in self._counts.values()), default=0)
 
     @property
     def tokens(self) -> int | None:
@@ -212,5 +218,7 @@ class Answer:
         if usage is not None and usage.reasoning is not None and (usage.reasoning or not self.reasoned):
             turn.reasoning_tokens, turn.reasoning_source = usage.reasoning, "upstream"
         elif self._told:
-            turn.reasoning_tokens, turn.reasoning_source = self._count.tokens, self._count.source
+            counts = self._counts.values()
+            turn.reasoning_tokens = sum(count.tokens for count in counts)
+            turn.reasoning_source = "counted" if any(count.source == "counted" for count in counts) else "estimated"
         return turn

@@ -48,12 +48,11 @@ class Capping:
         self._stated(step)
         return step
 
-    def end(self, turn: Turn) -> None:
-        """The totals. The upstream's own count, where it gives one, replaces ours."""
+    def end(self, turn: Turn, counted: int) -> None:
+        """The totals. The upstream's own count, where it gives one, replaces ours (`counted`); of one choice alone."""
         cap = self.cap
-        cap.ended()
-        if turn.reasoning_tokens is not None:
-            cap.reasoned(turn.reasoning_tokens)
+        told = turn.reasoning_tokens if turn.choices == 1 else None
+        cap.totalled(counted if told is None else told)
         turn.thinking_outcome, turn.fired_at, turn.past_cap = cap.outcome, cap.fired_at, cap.past_cap
 
     def _stated(self, step: Ask | GiveUp | None) -> Ask | GiveUp | None:

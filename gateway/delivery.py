@@ -202,15 +202,15 @@ class Delivery:
         others = tuple(pair for pair in answer.headers if pair[0] != b"content-type")
         headers: HeaderList = (*others, (b"content-type", b"application/json"))
         if parts.error is not None:
-            return await self._failed(Kept(status_of(parts.error), headers, body), relay, first)
+            return await self._failed(answer.status, Kept(status_of(parts.error), headers, body), relay, first)
         if context.policy.promote:
             body = context.dialect.promote(body)
         return await self._finish(Kept(answer.status, headers, body), relay)
 
-    async def _failed(self, kept: Kept, relay: Relay, first: Kept | None) -> Brought:
+    async def _failed(self, status: int, kept: Kept, relay: Relay, first: Kept | None) -> Brought:
         """An error came where a whole answer was put together: before the first delta it may be a refused level."""
         if not relay.answer.started:
-            again = self._retry.refused(kept.status, kept.body, self._sent)
+            again = self._retry.refused(status, kept.body, self._sent)
             if again is not None:
                 return Again(again, kept)
             if first is not None and self._retry.recognised:

@@ -70,9 +70,7 @@ class Pump:
             await self._perform(self._relay.close() if self._relay.over else self._relay.broken())
             return None if self._relay.over else error
         finally:
-            if self._control is not None:
-                self._control.cancel()
-            await self._reads.cancel()
+            await asyncio.gather(self._reads.cancel(), self._hang_up())
 
     async def _run(self) -> Stop | None:
         relay = self._relay
@@ -83,7 +81,7 @@ class Pump:
             elif data is None and not self._lingered():
                 actions = self._overtaken()
             else:
-                return await self._perform(relay.close())
+                return await self._perform(self._overheard() + relay.close())
             stop = await self._perform(actions)
             if stop is not None:
                 return stop
@@ -113,8 +111,7 @@ class Pump:
     def _overtaken(self) -> list[Action]:
         """A control call that came back, a hold whose time is over, or a silence to be filled."""
         if self._control is not None and self._control.done():
-            control, self._control = self._control, None
-            return self._relay.control_answered(control.result())
+            return self._overheard()
         now = self._time()
         if self._hold_ends is not None and now >= self._hold_ends:
             return self._relay.release()
@@ -123,13 +120,33 @@ class Pump:
             return [Forward(KEEP_ALIVE)] if self._caller.status is not None else []
         return []
 
+    def _overheard(self) -> list[Action]:
+        """What comes of the control call, if it has come back."""
+        control = self._control
+        if control is None or not control.done():
+            return []
+        self._control = None
+        return self._relay.control_answered(control.result())
+
+    async def _hang_up(self) -> None:
+        """Give up a control call that is under way; its last fact is stated before the call's own."""
+        control, self._control = self._control, None
+        if control is not None:
+            control.cancel()
+            await asyncio.wait({control})
+            if not control.cancelled():
+                control.exception()  # seen: it came too late to matter
+
     async def _perform(self, actions: list[Action]) -> Stop | None:
         stop: Stop | None = None
+        for action in actions:  # first of all: a caller who is slow to read must not keep the model thinking
+            if isinstance(action, EndReasoning):
+                self._control = asyncio.ensure_future(self._terms.end_reasoning(action.id))
         for action in actions:
             if isinstance(action, Forward):
                 await self._write(action.data)
             elif isinstance(action, EndReasoning):
-                self._control = asyncio.ensure_future(self._terms.end_reasoning(action.id))
+                continue
             elif not isinstance(action, Refused) or self._terms.refused(action.text):
                 stop = action
             else:

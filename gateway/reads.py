@@ -16,7 +16,12 @@ class Reads:
         self._pending: asyncio.Task[bytes] | None = None
 
     async def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> bytes | None:
-        """The next piece, b"" at the end; None when `seconds` passed or `other` was done first."""
+        """The next piece, b"" at the end; None when `seconds` passed or `other` was done first.
+
+        Of two that are ready `other` is first: a body that never pauses must not drown it.
+        """
+        if other is not None and other.done():
+            return None
         if self._pending is None:
             if seconds is None and other is None:
                 return await self._read()

@@ -143,7 +143,7 @@ class Relay:
         """The totals, once, at the end."""
         turn = self.answer.end(by_itself=by_itself)
         if self._capping is not None:
-            self._capping.end(turn)
+            self._capping.end(turn, self.answer.reasoning_tokens)
         return turn
 
     def _take(self, frame: Frame) -> None:

@@ -99,6 +99,13 @@ class ThinkingCap:
         if self.fired_at is None:
             self._method = "watch"
 
+    def totalled(self, tokens: int) -> None:
+        """The turn is over, and this is its total by the best source. What no frame had shown could not be acted on."""
+        self.ended()
+        if tokens > self.tokens and self._method != "budget":
+            self.unable()
+        self.reasoned(tokens)
+
     @property
     def outcome(self) -> CapOutcome | None:
         """What came of the cap; None: it did not fire, and had no reason to. Final once the turn is over."""
