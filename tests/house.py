@@ -44,7 +44,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold",
     },
     "shell": {
-        "cork": "",
+        "strict": "",
+        "cork": "strict",
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",
@@ -76,7 +77,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     "root": {
         "app": "*",
         "serve": "words errors config app cork",
-        "demo": "words splice sse dialects demo",
+        "demo": "words sse demo",
         "check": "words errors config catalog policy rules",
         "cli": "words errors config catalog policy rules keys app check demo serve",
         "__main__": "cli",
@@ -98,8 +99,9 @@ ONLY: Final[dict[str, str]] = {
     "httpx": "upstream transport pool connection http1 demo",
     "opentelemetry": "telemetry",
     "prometheus_client": "telemetry",
+    "rich": "demo",
     "telemetry": "app serve telemetry",
-    "uvicorn": "cork serve demo",
+    "uvicorn": "strict serve demo",
 }
 """Packages that only these modules may know: each stands behind one door."""
 

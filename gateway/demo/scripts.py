@@ -74,6 +74,11 @@ def _overrun(says: str, **more: object) -> Script:
     return Script(says=f"105 tokens whatever the cap, {says}", **({"hidden": 89} | more))  # type: ignore[arg-type]
 
 
+def _thinker(says: str, *, thinks: int = ENDLESS, control: Control = "obeys") -> Script:
+    """Thinks aloud, on a server that has a control path."""
+    return Script(says=says, thinks=thinks, control=control, cap="kept", dialects=CHAT)
+
+
 def _refuses(says: str, wording: Wording, *dialects: DialectName, **more: object) -> Script:
     """Refuses levels in somebody's words."""
     levels = Levels(wording=wording, **more)  # type: ignore[arg-type]
@@ -92,6 +97,9 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "demo-overrun-stop-string": _overrun(
         "stopped by the caller's own stop sequence", evidence=True, dialects=("chat", "messages")
     ),
+    "demo-overrun-unproven": _overrun(
+        "perhaps by the caller's stop sequence, it does not say", dialects=("chat", "gemini")
+    ),
     "demo-overrun-choices": _overrun("for each of several choices", dialects=("chat", "gemini")),
     "demo-overrun-mapped": _overrun("told in a word the operator has mapped", word="eos", dialects=CHAT),
     "demo-tool": Script(says="calls a tool, and says so", tool=True, text=4, cap="kept", ends="tool_calls"),
@@ -104,16 +112,20 @@ SCRIPTS: Final[Mapping[str, Script]] = {
     "demo-usage-late": _overrun("the usage half a second late", usage="late", late=0.5, dialects=CHAT),
     "demo-usage-too-late": _overrun("the usage three seconds late", usage="late", late=3.0, dialects=CHAT),
     "demo-usage-on-finish": _overrun("the usage on the finish frame", usage="with_finish", dialects=CHAT),
-    "demo-usage-never": _overrun("without any usage", usage="never"),
+    "demo-usage-never": _overrun("without any usage", usage="never", dialects=("chat", "responses", "gemini")),
     # ---- the thinking cap; llama.cpp's control path ends the thinking of a chat stream
-    "demo-thinker": Script(says="thinks without end until it is told to answer", thinks=ENDLESS, cap="kept"),
-    "demo-thinker-brief": Script(says="thinks 12 tokens and answers", thinks=12, cap="kept"),
-    "demo-stubborn": Script(
-        says="agrees to end its thinking, and thinks on", thinks=ENDLESS, cap="kept", control="ignores"
+    "demo-thinker": _thinker("thinks without end until it is told to answer"),
+    "demo-thinker-brief": _thinker("thinks 12 tokens and answers", thinks=12),
+    "demo-stubborn": _thinker("agrees to end its thinking, and thinks on", control="ignores"),
+    "demo-defiant": _thinker("refuses to end its thinking", control="refuses"),
+    "demo-deaf": _thinker("never answers the call to end its thinking", control="hangs"),
+    "demo-moot": _thinker("answers by itself just when it is told to", thinks=64, control="too_late"),
+    "demo-dropped": Script(
+        says="thinks without end; nobody can end it",
+        thinks=ENDLESS,
+        cap="kept",
+        dialects=("responses", "messages", "gemini"),
     ),
-    "demo-defiant": Script(says="refuses to end its thinking", thinks=ENDLESS, cap="kept", control="refuses"),
-    "demo-deaf": Script(says="never answers the call to end its thinking", thinks=ENDLESS, cap="kept", control="hangs"),
-    "demo-moot": Script(says="answers by itself just when it is told to", thinks=64, cap="kept", control="too_late"),
     "demo-watched": Script(says="thinks 200 tokens; nobody can end it", thinks=200, text=24),
     "demo-reasoning-only": Script(says="thinks, and answers nothing", thinks=32, text=0),
     # ---- thinking levels

@@ -7,10 +7,10 @@ import httpx
 import msgspec
 import pytest
 
+from gateway.demo.llama.scripted_model import Script, write_model
 from gateway.sse import FrameReader
 from tests.live.conftest import StartLlama
 from tests.live.llama import LOOP, SHORT, LlamaServer, llama_server, stubborn, thinker
-from tests.live.scripted_model import Script, write_model
 
 MESSAGES = [{"role": "user", "content": "What is it?"}]
 

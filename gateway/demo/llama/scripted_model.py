@@ -31,6 +31,13 @@ class Script(Struct, frozen=True):
     then: str = END_THINK
 
 
+LOOP: Final = Script([f" thought{n}" for n in range(16)], loops=True)
+"""Thinks for ever, in 16 words."""
+SHORT: Final = Script([f" short{n}" for n in range(8)])
+"""Thinks 8 tokens."""
+ANSWER: Final = ("The", " answer", " is", " 42", ".")
+
+
 class _Kind(IntEnum):
     """Token types of `tokenizer.ggml.token_type`."""
 
