@@ -91,11 +91,22 @@ class Candidate(Struct, rename="camel"):
     finish_reason: Any = None
 
 
+class Counts(Struct, rename="camel"):
+    """`usageMetadata`."""
+
+    prompt_token_count: Any = None
+    tool_use_prompt_token_count: Any = None
+    candidates_token_count: Any = None
+    thoughts_token_count: Any = None
+    cached_content_token_count: Any = None
+    total_token_count: Any = None
+
+
 class Answer(Struct, rename="camel"):
     """The fields of an event or of a whole answer that a rule looks at; all others are skipped unread."""
 
     candidates: list[Candidate] | None = None
-    usage_metadata: Any = None
+    usage_metadata: Counts | None = None
     prompt_feedback: Any = None
     error: Any = None
 
@@ -240,7 +251,7 @@ def _read(answer: Answer, data: bytes) -> Sequence[Delta]:
             deltas.append(Finish(BLOCK_WORD + blocked, "content_filter"))
     if answer.error is not None:
         deltas.append(failure(answer.error, data))
-    if isinstance(answer.usage_metadata, dict):
+    if answer.usage_metadata is not None:
         deltas.append(_usage(answer.usage_metadata))
     return deltas
 
@@ -262,14 +273,14 @@ def _part(part: Part, index: int) -> Sequence[Delta]:
     return (Content(index),) if shown and part.thought is not True else ()
 
 
-def _usage(said: dict[str, Any]) -> Usage:
-    prompt, tools = count(said.get("promptTokenCount")), count(said.get("toolUsePromptTokenCount"))
+def _usage(said: Counts) -> Usage:
+    prompt, tools = count(said.prompt_token_count), count(said.tool_use_prompt_token_count)
     told = prompt if tools is None else (prompt or 0) + tools
-    answer, thoughts = said.get("candidatesTokenCount"), said.get("thoughtsTokenCount")
-    parts = [count(part) for part in (answer, thoughts) if part is not None]
+    answer, thoughts = count(said.candidates_token_count), count(said.thoughts_token_count)
+    given = [n for n in (said.candidates_token_count, said.thoughts_token_count) if n is not None]
     output: int | None = None
-    if parts:
-        output = None if None in parts else sum(part for part in parts if part is not None)
-    elif told is not None and said.get("totalTokenCount") == told:
+    if given:
+        output = (answer or 0) + (thoughts or 0) if None not in map(count, given) else None
+    elif told is not None and said.total_token_count == told:
         output = 0
-    return Usage(output, told, count(thoughts), count(said.get("cachedContentTokenCount")))
+    return Usage(output, told, thoughts, count(said.cached_content_token_count))
