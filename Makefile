@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= auto
 SECONDS ?=
+PEERS ?=
 ARGS ?=
 
 bin := $(VENV)/bin
@@ -12,7 +13,7 @@ bin := $(VENV)/bin
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint lock clean
+.PHONY: help demo test check lint lock bench clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,6 +43,9 @@ space := $(subst ,, )
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	PYTHON=$(PYTHON) requirements/lock.sh $(ARGS)
+
+bench: $(VENV)/.run ## what a call costs, beside nginx and no gateway (PEERS=1: and LiteLLM, Portkey, TensorZero; ARGS="--rounds 1")
+	$(bin)/python -m tests.bench $(if $(PEERS),--peers) $(ARGS)
 
 clean: ## take away the environment and what the tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*
