@@ -48,16 +48,18 @@ class LevelRetry:
         """The body of the first attempt: with another level at once, if the one it carries was refused lately."""
         if not self.in_scope:
             return body
-        refused = self._call.level
+        refused: Level | None = None
         target: Level | None = None
-        while (refusal := self._memory.refusal(self._key(target or refused))) is not None:
+        tried: set[Level | None] = set()  # one that comes again leads nowhere: another level of the body was refused
+        while target not in tried and (refusal := self._memory.refusal(self._key(target or self._call.level))):
+            tried.add(target)
             if refusal.level is not None:
                 self._refused.append(refusal.level)
             target = self._policy.levels.next_level(refusal, 0, self._refused)
             if target is None:
                 self._refused.clear()
                 return body
-            refused = refused or refusal.level
+            refused = refused or refusal.level or self._call.level
         changed = body if target is None else write_level(self._call.dialect, body, target, refused=refused)
         if target is None or changed == body:
             return body
