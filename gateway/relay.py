@@ -236,7 +236,9 @@ class Relay:
         if not self._guarded:
             return
         if self.answer.failed is not None:
-            self._actions.append(Refused(self.answer.failed.text))
+            refused = Refused(self.answer.failed.text)
+            if refused not in self._actions:  # what comes behind it in one read is no second refusal
+                self._actions.append(refused)
         elif finishes or self.answer.over:
             self._guarded = False
 
