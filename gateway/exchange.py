@@ -9,7 +9,7 @@ from gateway.caller import Caller
 from gateway.calls import Call, HeaderList
 from gateway.delivery import GOOD, Again, Brought, Context, Delivery, Kept
 from gateway.dialects.base import Dialect
-from gateway.errors import UpstreamError
+from gateway.errors import ThinkingOverrun, UpstreamError
 from gateway.events import (
     AttemptAnswered,
     AttemptEnded,
@@ -32,7 +32,7 @@ TOO_MANY: Final = 429
 """A status that is counted on its own."""
 CLIENT_FAULTS: Final = range(400, 500)
 SERVER_FAULTS: Final = range(500, 600)
-ACCEPTED: Final = frozenset({"ok", "incomplete", "thinking_overrun", "client_gone"})
+ACCEPTED: Final = frozenset({"ok", "incomplete", "thinking_overrun"})
 """Outcomes of a re-issued call whose level was taken."""
 MARKER: Final = (b"x-thinkcap-retried", b"1")
 """Tells a Thinkcap further in that this call is a re-issue already."""
@@ -92,8 +92,11 @@ class Exchange:
                     retry.settle("ok" if ending.outcome in ACCEPTED else "failed")
                     return ending
                 body, first = ending.body, first or ending.kept
+        except ThinkingOverrun:
+            retry.settle("ok")  # the level was taken, if only to think too long
+            raise
         finally:
-            retry.settle("failed")
+            retry.settle("ok" if caller.gone and caller.status is not None else "failed")
 
     def abandoned(self) -> Ending:
         """How the call ends when its caller has left: well, if the turn was over by then."""
