@@ -30,7 +30,7 @@ class ModelLists:
         self._policies, self._upstreams = policies, upstreams
 
     async def listing(self, dialect: DialectName, headers: HeaderList, drop: frozenset[bytes]) -> bytes:
-        """One list OpenAI's and Anthropic's clients read, Google's too if it asks. `drop`: where a gateway key stood."""
+        """One list OpenAI's and Anthropic's clients read, Google's if it asks. `drop`: where a gateway key stood."""
         owners: dict[str, str] = {name: model.upstream for name, model in self._policies.models.items()}
         asked = [self._ask(name, dialect, headers, drop) for name in self._upstreams]
         for name, listed in zip(self._upstreams, await asyncio.gather(*asked), strict=True):
