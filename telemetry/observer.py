@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-from opentelemetry.trace import Tracer, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
@@ -16,7 +16,8 @@ from telemetry.export import ExportingProvider
 from telemetry.labels import Guard, Series
 from telemetry.logs import CallLog, json_log
 from telemetry.metrics import Metrics
-from telemetry.spans import CallSpans
+from telemetry.records import Tracing
+from telemetry.spans import CallSpans, open_spans
 from telemetry.state import CallState, On
 from telemetry.tally import CallTally
 
@@ -45,9 +46,7 @@ class Telemetry:
         self.failures = 0
         self._guard = Guard(series)
         self._reported: set[tuple[str, str]] = set()
-        self._tracer: Tracer | None = None
-        if tracer_provider is not None:
-            self._tracer = tracer_provider.get_tracer("thinkcap", series.version)
+        self._tracing = Tracing(tracer_provider, "thinkcap", series.version) if tracer_provider is not None else None
         if isinstance(tracer_provider, ExportingProvider):
             tracer_provider.on_drop(self.metrics.spans_dropped.inc)
 
@@ -59,7 +58,7 @@ class Telemetry:
     def open(self, started: CallStarted) -> "CallObserver":
         """Begin to listen to a call. Never raises."""
         state = CallState(self._guard, started, self.clock())
-        spans = None if self._tracer is None else self._open_spans(self._tracer, state)
+        spans = None if self._tracing is None else self._open_spans(self._tracing, state)
         recorders: list[_Recorder] = [state, CallTally(self.metrics, state), CallLog(self.log, state)]
         if spans is not None:
             recorders.append(spans)
@@ -78,14 +77,13 @@ class Telemetry:
         except Exception:  # noqa: BLE001 - the log itself is broken; the count above is all that can be said
             self.failures += 1
 
-    def _open_spans(self, tracer: Tracer, state: CallState) -> CallSpans | None:
+    def _open_spans(self, tracing: Tracing, state: CallState) -> CallSpans | None:
         """The spans of a sampled call; None for one that is not."""
         try:
-            spans = CallSpans(tracer, state)
+            return open_spans(tracing, state)
         except Exception as error:  # noqa: BLE001 - a tracer that fails must not reach into a call
             self.failed("CallSpans", "CallStarted", error)
             return None
-        return spans if spans.recording else None
 
 
 class CallObserver:

@@ -8,18 +8,12 @@ Spans are started and ended by hand: a current-span context does not survive the
 once, at the end; events at their own moment. No content, no full URL (it may hold a key).
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 from opentelemetry.context import Context
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    StatusCode,
-    Tracer,
-    format_trace_id,
-    set_span_in_context,
-)
+from opentelemetry.trace import NonRecordingSpan, SpanKind, format_trace_id, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gateway.events import (
@@ -38,6 +32,7 @@ from gateway.events import (
     attributes,
 )
 from telemetry.labels import bounded, count, overran, plain
+from telemetry.records import Record, Tracing
 from telemetry.state import CONTROL, CallState, On
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"})
@@ -51,35 +46,21 @@ _W3C: Final = TraceContextTextMapPropagator()
 class Attempt(Struct):
     """A request on its way."""
 
-    span: Span
+    span: Record
     started: AttemptStarted
     status: int | None = None
 
 
 class CallSpans:
-    """The spans of one call. Made only when tracing is on; `recording` is False when the call is not sampled."""
+    """The spans of one sampled call."""
 
-    __slots__ = ("_at", "_attempts", "_inner", "_outer", "_server", "_tracer", "_turn")
+    __slots__ = ("_at", "_attempts", "_server", "_turn")
 
-    def __init__(self, tracer: Tracer, state: CallState) -> None:
-        """Start the server span, as a child of the caller's when it sent a valid traceparent."""
-        self._tracer, self._at = tracer, state
-        started = state.started
-        name = f"{_method(started.method)} {bounded(started.route)}".strip()
-        self._server = tracer.start_span(name, context=_parent(started), kind=SpanKind.SERVER)
-        self._outer = self._inner = set_span_in_context(self._server, Context())
-        self._turn: Span | None = None
+    def __init__(self, server: Record, state: CallState) -> None:
+        """Take the server span, which has begun."""
+        self._server, self._at = server, state
+        self._turn: Record | None = None
         self._attempts: dict[tuple[str, int], Attempt] = {}
-        span = self._server.get_span_context()
-        if span.is_valid:
-            state.trace_id = format_trace_id(span.trace_id)
-            if span.trace_flags.sampled:
-                state.sampled(state.trace_id)
-
-    @property
-    def recording(self) -> bool:
-        """Whether anything told to these spans is kept."""
-        return self._server.is_recording()
 
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """W3C headers that make the youngest running attempt the parent; () when none runs."""
@@ -87,18 +68,17 @@ class CallSpans:
             return ()
         *_, youngest = self._attempts.values()
         carrier: dict[str, str] = {}
-        _W3C.inject(carrier, set_span_in_context(youngest.span, Context()))
+        _W3C.inject(carrier, set_span_in_context(NonRecordingSpan(youngest.span.context), Context()))
         return tuple((name.encode(), value.encode()) for name, value in carrier.items())
 
     def _on_routed(self, fact: CallRouted) -> None:
         if fact.call is None or self._turn is not None:
             return
         name = f"{_operation(fact)} {bounded(fact.call.model)}".strip()
-        self._turn = self._tracer.start_span(name, context=self._outer, kind=SpanKind.CLIENT)
-        self._inner = set_span_in_context(self._turn, Context())
+        self._turn = self._server.child(name, SpanKind.CLIENT)
 
     def _on_attempt_started(self, fact: AttemptStarted) -> None:
-        span = self._tracer.start_span(_method(fact.method), context=self._inner, kind=SpanKind.CLIENT)
+        span = (self._turn or self._server).child(_method(fact.method), SpanKind.CLIENT)
         self._attempts[fact.kind, fact.number] = Attempt(span, fact)
 
     def _on_attempt_answered(self, fact: AttemptAnswered) -> None:
@@ -113,24 +93,16 @@ class CallSpans:
             _end_attempt(attempt, fact.fault)
 
     def _on_named(self, fact: Named) -> None:
-        (self._turn or self._server).add_event(f"thinkcap.{fact.name}", plain(attributes(fact)))
+        (self._turn or self._server).event(f"thinkcap.{fact.name}", plain(attributes(fact)))
 
     def _on_ended(self, fact: Ending) -> None:
         error = _error(fact)
-        try:
-            while self._attempts:
-                _end_attempt(self._attempts.popitem()[1], None)
-            if self._turn is not None:
-                self._turn.set_attributes(plain(self._of_turn(fact, error)))
-                if error is not None:
-                    self._turn.set_status(StatusCode.ERROR)
-            self._server.set_attributes(plain(self._of_server(fact, error)))
-            if error is not None and not 400 <= (fact.status or 0) < 500:  # noqa: PLR2004 - a 4xx is the caller's error
-                self._server.set_status(StatusCode.ERROR)
-        finally:  # whatever could not be said about them, spans end
-            if self._turn is not None:
-                self._turn.end()
-            self._server.end()
+        while self._attempts:
+            _end_attempt(self._attempts.popitem()[1], None)
+        if self._turn is not None:
+            _end(self._turn, lambda: self._of_turn(fact, error), failed=error is not None)
+        ours = error is not None and not 400 <= (fact.status or 0) < 500  # noqa: PLR2004 - a 4xx is the caller's error
+        _end(self._server, lambda: self._of_server(fact, error), failed=ours)
 
     def _of_server(self, fact: Ending, error: str | None) -> dict[str, Any]:
         started = self._at.started
@@ -192,7 +164,7 @@ def _answered(turn: Turn) -> dict[str, Any]:
     said: dict[str, Any] = {
         "gen_ai.response.id": turn.response_id,
         "gen_ai.response.model": turn.response_model,
-        "gen_ai.response.finish_reasons": [bounded(raw) for raw in turn.raw_reasons[:REASONS_LIMIT]] or None,
+        "gen_ai.response.finish_reasons": tuple(bounded(raw) for raw in turn.raw_reasons[:REASONS_LIMIT]) or None,
         "gen_ai.usage.reasoning.output_tokens": count(turn.reasoning_tokens),
         "thinkcap.finish_reason.returned": turn.returned,
         "thinkcap.finish_reason.upgraded": turn.verdict == "upgraded",
@@ -214,25 +186,28 @@ def _answered(turn: Turn) -> dict[str, Any]:
     return said
 
 
+def _end(span: Record, attributes: Callable[[], dict[str, Any]], *, failed: bool) -> None:
+    """Whatever cannot be said about a span, it ends."""
+    said: dict[str, Any] = {}
+    try:
+        said = plain(attributes())
+    finally:
+        span.end(said, failed=failed)
+
+
 def _end_attempt(attempt: Attempt, fault: str | None) -> None:
-    started, span = attempt.started, attempt.span
+    started = attempt.started
     error = fault or _bad_status(attempt.status)
-    span.set_attributes(
-        plain(
-            {
-                "http.request.method": _method(started.method),
-                "server.address": started.host,
-                "server.port": started.port,
-                "http.response.status_code": attempt.status,
-                "http.request.resend_count": started.number - 1 if started.number > 1 else None,
-                "thinkcap.attempt": started.kind,
-                "error.type": error,
-            }
-        )
-    )
-    if error is not None:
-        span.set_status(StatusCode.ERROR)
-    span.end()
+    said = {
+        "http.request.method": _method(started.method),
+        "server.address": started.host,
+        "server.port": started.port,
+        "http.response.status_code": attempt.status,
+        "http.request.resend_count": started.number - 1 if started.number > 1 else None,
+        "thinkcap.attempt": started.kind,
+        "error.type": error,
+    }
+    _end(attempt.span, lambda: said, failed=error is not None)
 
 
 def _error(fact: Ending) -> str | None:
@@ -258,6 +233,18 @@ def _operation(routed: CallRouted) -> str:
 
 def _method(method: str) -> str:
     return method if method in METHODS else "_OTHER"
+
+
+def open_spans(tracing: Tracing, state: CallState) -> CallSpans | None:
+    """Start the server span, as a child of the caller's when it sent a valid traceparent; None: it is not sampled."""
+    started = state.started
+    name = f"{_method(started.method)} {bounded(started.route)}".strip()
+    server, context = tracing.root(name, SpanKind.SERVER, _parent(started))
+    state.trace_id = format_trace_id(context.trace_id)
+    if server is None:
+        return None
+    state.sampled(state.trace_id)
+    return CallSpans(server, state)
 
 
 def _parent(started: CallStarted) -> Context:
