@@ -65,12 +65,18 @@ class Pump:
         try:
             return await self._run()
         except EventTooLarge:
-            return UpstreamBroken(f"upstream {self._terms.name} sent an event that is too large", "protocol")
+            name = self._terms.name
+            return await self._break(UpstreamBroken(f"upstream {name} sent an event that is too large", "protocol"))
         except UpstreamError as error:
-            await self._perform(self._relay.close() if self._relay.over else self._relay.broken())
-            return None if self._relay.over else error
+            return await self._break(error)
         finally:
             await asyncio.gather(self._reads.cancel(), self._hang_up())
+
+    async def _break(self, error: UpstreamError) -> UpstreamError | None:
+        """Send what came whole before the transport broke. Behind the last event the break took nothing."""
+        relay = self._relay
+        await self._perform(relay.close() if relay.over else relay.broken())
+        return None if relay.over else error
 
     async def _run(self) -> Stop | None:
         relay = self._relay

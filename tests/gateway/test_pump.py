@@ -1,0 +1,275 @@
+"""The pump: what comes first of a read, a hold that ends, a control call and a silence; and that nothing is left behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway import pump, sse
+from gateway.answer import Plan
+from gateway.dialects.base import Additions
+from gateway.errors import UpstreamBroken, UpstreamError
+from gateway.events import Fact
+from gateway.pump import Pump, Stop, Terms
+from gateway.reads import Reads
+from gateway.relay import Relay
+from gateway.rules.output_cap import OutputCap
+from gateway.rules.thinking_cap import GiveUp, ThinkingCap
+from gateway.words import EndResult
+from tests.gateway.door import Step, run, until
+from tests.gateway.plays import CHAT, DONE, chunk, raised, text, thought, usage
+
+KEEP_ALIVE = b": keep-alive\n\n"
+STOP = chunk(finish="stop")
+
+
+class Sink:
+    """A caller: the pieces that came, and when asked to be slow an event each of them waits for."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.pieces: list[bytes] = []
+        self.slow: asyncio.Event | None = None
+
+    async def start(self) -> None:
+        """The head."""
+        self.status = 200
+
+    async def write(self, data: bytes) -> None:
+        """A piece."""
+        if self.slow is not None:
+            await self.slow.wait()
+        self.pieces.append(data)
+
+    @property
+    def body(self) -> bytes:
+        """All of it."""
+        return b"".join(self.pieces)
+
+
+class Stage:
+    """A pump between a scripted body and a sink."""
+
+    def __init__(self, *steps: Step, **plan: Any) -> None:
+        self.steps, self.plan = steps, {"output_cap": OutputCap(cap=4)} | plan
+        self.facts: list[Fact] = []
+        self.sink = Sink()
+        self.terms: dict[str, Any] = {"name": "up"}
+        self.asked: list[str] = []
+        self.reply: EndResult | BaseException | asyncio.Event = "ended"
+        self.ended = asyncio.Event()
+        """The control call is over, however it ended."""
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        for step in self.steps:
+            if isinstance(step, bytes):
+                yield step
+            elif isinstance(step, BaseException):
+                raise step
+            elif isinstance(step, asyncio.Event):
+                await step.wait()
+            else:
+                await asyncio.sleep(step)
+
+    async def _end_reasoning(self, completion: str) -> EndResult:
+        self.asked.append(completion)
+        try:
+            if isinstance(self.reply, asyncio.Event):
+                await self.reply.wait()
+                return "ended"
+            if isinstance(self.reply, BaseException):
+                raise self.reply
+            return self.reply
+        finally:
+            self.ended.set()
+
+    async def pump(self) -> Stop | None:
+        """Run it to its end."""
+        terms = {
+            "start": self.sink.start,
+            "end_reasoning": self._end_reasoning,
+            "refused": lambda _: False,
+        } | self.terms
+        relay = Relay(CHAT, Plan(**self.plan), self.facts.append, streamed=True)
+        return await Pump(relay, Reads(self._body()), self.sink, Terms(**terms)).run()
+
+    def run(self) -> Stop | None:
+        """The same on a loop of its own, where no task may be left behind."""
+
+        async def main() -> Stop | None:
+            stop = await self.pump()
+            assert asyncio.all_tasks() == {asyncio.current_task()} or len(asyncio.all_tasks()) == 2  # wait_for's own
+            return stop
+
+        return run(main())
+
+
+def test_a_stream_to_its_end() -> None:
+    """What one read brought goes out in one write, and the head before it."""
+    stage = Stage(text("a") + text("b"), text("c"), STOP, usage(3), DONE)
+    assert stage.run() is None
+    assert stage.sink.pieces == [text("a") + text("b"), text("c"), STOP + usage(3), DONE]
+
+
+def test_a_hold_that_is_settled() -> None:
+    """A usage that says more than the cap relabels the finish that waited for it."""
+    stage = Stage(text("a"), STOP, 0.01, usage(9), DONE)
+    assert stage.run() is None
+    assert stage.sink.body == text("a") + raised(STOP) + usage(9) + DONE
+
+
+def test_a_hold_that_is_over() -> None:
+    """After its time a finish goes as it came, the rest of the stream behind it."""
+    late = asyncio.Event()
+    stage = Stage(text("a"), STOP, late, usage(9), DONE)
+    stage.terms["hold_seconds"] = 0.01
+
+    async def main() -> None:
+        pumping = asyncio.ensure_future(stage.pump())
+        await until(lambda: stage.sink.body == text("a") + STOP)
+        late.set()
+        assert await pumping is None
+
+    run(main())
+    assert stage.sink.body == text("a") + STOP + usage(9) + DONE
+
+
+def test_silence_is_filled_between_events() -> None:
+    """A comment of ours never stands inside an event, nor before the head; it goes on while the upstream is silent."""
+    begin, middle, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stage = Stage(begin, text("a"), middle, text("b")[:9], end, text("b")[9:], DONE)
+    stage.terms["keepalive_seconds"] = 0.005
+
+    async def main() -> None:
+        pumping = asyncio.ensure_future(stage.pump())
+        await asyncio.sleep(0.02)
+        assert stage.sink.status is None
+        begin.set()
+        await until(lambda: stage.sink.body.count(KEEP_ALIVE) > 1)
+        middle.set()
+        await until(lambda: stage.sink.body.count(KEEP_ALIVE) > 3)
+        end.set()
+        assert await pumping is None
+
+    run(main())
+    assert stage.sink.pieces[0] == text("a")
+    assert {*stage.sink.pieces} == {text("a"), KEEP_ALIVE, text("b"), DONE}
+    assert stage.sink.body.replace(KEEP_ALIVE, b"") == text("a") + text("b") + DONE
+
+
+def test_a_body_that_stays_open_behind_its_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given a moment, in which what still comes goes on, and is then over without it."""
+    monkeypatch.setattr(pump, "LINGER", 0.05)
+    stage = Stage(text("a"), STOP, DONE, 0.001, b": late\n\n", asyncio.Event())
+    assert stage.run() is None
+    assert stage.sink.body.endswith(DONE + b": late\n\n")
+
+
+def test_a_break() -> None:
+    """What is whole goes out, also what was held; half an event does not."""
+    stage = Stage(text("a"), STOP, text("b")[:5], UpstreamBroken("no", "reset"))
+    assert isinstance(stage.run(), UpstreamError)
+    assert stage.sink.body == text("a") + STOP
+
+
+def test_a_break_behind_the_last_event() -> None:
+    """It took nothing."""
+    stage = Stage(text("a"), STOP, DONE, UpstreamBroken("no", "reset"))
+    assert stage.run() is None
+    assert stage.sink.body == text("a") + STOP + DONE
+
+
+def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event above the limit is a broken transport; what was held goes out before."""
+    monkeypatch.setattr(sse, "LIMIT", 1000)
+    stage = Stage(text("a"), STOP, b"data: " + b"x" * 600, b"x" * 600)
+    stop = stage.run()
+    assert isinstance(stop, UpstreamBroken)
+    assert "too large" in stop.message
+    assert stage.sink.body == text("a") + STOP
+
+
+CONTROL: dict[str, Any] = {"added": Additions(control=True)}
+
+
+def capped(*steps: Step, overrun: int = 4, method: Any = "control") -> Stage:
+    """A stage with a thinking cap of two tokens, one a frame."""
+    return Stage(*steps, thinking=ThinkingCap(2, overrun, method), per_frame=True, **CONTROL)
+
+
+def test_the_control_call() -> None:
+    """The cap fires, the upstream is asked while the stream flows, and what it then says comes to its end."""
+    stage = capped(thought("a"), thought("b"), 0.01, thought("c"), text("d"), STOP, DONE)
+    assert stage.run() is None
+    assert stage.asked == ["c1"]
+    assert stage.sink.body.endswith(text("d") + STOP + DONE)
+
+
+def test_a_control_call_that_is_refused() -> None:
+    """Refused, and still thinking: given up with the cause, and the rest is not read."""
+    stage = capped(thought("a"), thought("b"), 0.01, thought("c"), thought("d"), asyncio.Event())
+    stage.reply = "refused"
+    assert stage.run() == GiveUp("refused", 3)
+    assert thought("d") not in stage.sink.body
+
+
+def test_a_control_call_that_hangs() -> None:
+    """The overrun does not wait for it: it is cancelled, and over before the pump is."""
+    stage = capped(thought("a"), thought("b"), *[thought("c")] * 4, asyncio.Event())
+    stage.reply = asyncio.Event()
+    assert stage.run() == GiveUp("kept_thinking", 6)
+
+
+def test_a_control_call_that_times_out() -> None:
+    """It gives the call up by itself, also when the stream is silent."""
+    stage = capped(thought("a"), thought("b"), asyncio.Event())
+    stage.reply = "timeout"
+    assert stage.run() == GiveUp("timeout", 2)
+
+
+def test_a_slow_caller_delays_no_control_call() -> None:
+    """The upstream is asked before the caller has taken the frame that fired."""
+    stage = capped(thought("a") + thought("b"), text("c"), DONE)
+
+    async def main() -> None:
+        stage.sink.slow = asyncio.Event()
+        pumping = asyncio.ensure_future(stage.pump())
+        await until(lambda: bool(stage.asked))
+        assert not stage.sink.pieces
+        stage.sink.slow.set()
+        assert await pumping is None
+
+    run(main())
+
+
+def test_a_caller_who_leaves() -> None:
+    """A pump that is cancelled leaves no control call and no read behind."""
+    stage = capped(thought("a"), thought("b"), asyncio.Event())
+    stage.reply = asyncio.Event()
+
+    async def main() -> None:
+        pumping = asyncio.ensure_future(stage.pump())
+        await until(lambda: bool(stage.asked))
+        pumping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pumping
+        assert stage.ended.is_set()
+        assert len(asyncio.all_tasks()) <= 2
+
+    run(main())
+
+
+def test_give_up_without_asking() -> None:
+    """Where nobody can be asked the call is dropped past cap and grace."""
+    stage = capped(*[thought("a")] * 9, method="give_up")
+    assert stage.run() == GiveUp("kept_thinking", 6)
+
+
+def test_comments_of_facts() -> None:
+    """What was stated is told behind the frames of the read that brought it."""
+    told = [b"", b": fact\n\n", b""]
+    stage = Stage(text("a"), text("b"), DONE)
+    stage.terms["comments"] = lambda: told.pop(0) if told else b""
+    assert stage.run() is None
+    assert stage.sink.pieces == [text("a"), text("b"), b": fact\n\n", DONE]
