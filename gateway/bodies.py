@@ -12,6 +12,8 @@ from gateway.sse import FrameReader
 from gateway.upstream import UpstreamAnswer
 
 ERRORS: Final = range(400, 600)
+REDACTED: Final = b"[redacted]"
+"""Stands where an error quoted an upstream's key."""
 
 
 class Parts:
@@ -86,3 +88,16 @@ async def chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterat
         yield part
     async for chunk in chunks:
         yield chunk
+
+
+async def redacted(chunks: AsyncIterator[bytes], secret: bytes) -> AsyncIterator[bytes]:
+    """The body without an upstream's key, also where that falls between two pieces."""
+    held = b""
+    async for chunk in chunks:
+        held = (held + chunk).replace(secret, REDACTED)
+        ready = len(held) - len(secret) + 1
+        if ready > 0:
+            yield held[:ready]
+            held = held[ready:]
+    if held:
+        yield held

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
-from gateway.bodies import Parts, chain, decoded, status_of
+from gateway.bodies import REDACTED, Parts, chain, decoded, status_of
 from gateway.caller import Caller, new_id
 from gateway.calls import Call, HeaderList, header
 from gateway.coding import Decoder, decoder
@@ -239,7 +239,7 @@ class Delivery:
     async def refuse(self, kept: Kept) -> Delivered:
         """An upstream's error, as it came; save that some providers quote the key in theirs."""
         secret = self._context.secret
-        body = kept.body if secret is None else kept.body.replace(secret, b"[redacted]")
+        body = kept.body if secret is None else kept.body.replace(secret, REDACTED)
         return await self._finish(Kept(kept.status, kept.headers, body), None)
 
     async def _finish(self, kept: Kept, relay: Relay | None) -> Delivered:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from gateway.bodies import redacted
 from gateway.caller import Caller, new_id
 from gateway.calls import HeaderList, header
 from gateway.delivery import GOOD
@@ -76,14 +77,20 @@ class Forwarding:
         return await upstream.send(self._method, door.target, headers, upload())
 
     async def _bring(self, answer: UpstreamAnswer, caller: Caller) -> Ending:
-        headers = to_caller(answer.headers, decoded=False, length=None, secret=self._upstream.terms.secret)
+        secret = self._upstream.terms.secret
+        good = answer.status in GOOD or answer.status in NOT_MODIFIED
+        headers = to_caller(answer.headers, decoded=False, length=None, secret=secret)
+        chunks = answer.chunks()
+        if secret is not None and not good:
+            chunks = redacted(chunks, secret)
+        if answer.status in NOT_MODIFIED or chunks is not answer:  # no longer, or never, the length of what goes out
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
         if header(answer.headers, b"x-request-id") is None:
             headers.append((b"x-request-id", new_id()))
         await caller.start(answer.status, headers)
-        async for chunk in answer.chunks():
+        async for chunk in chunks:
             await caller.write(chunk)
         await caller.end()
-        good = answer.status in GOOD or answer.status in NOT_MODIFIED
         return CallFinished(outcome="ok" if good else "upstream_error", status=answer.status)
 
 
