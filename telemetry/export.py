@@ -13,7 +13,6 @@ from threading import Lock, Thread
 from typing import Final
 from urllib.parse import urlsplit
 
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -22,6 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
 from telemetry.logs import SdkWarnings
+from telemetry.otlp import LeanExporter
 
 DEFAULT_QUEUE: Final = 2048
 """Spans; what the SDK takes when OTEL_BSP_MAX_QUEUE_SIZE says nothing usable."""
@@ -153,7 +153,7 @@ def start_tracing(
     if handler is not None:
         sdk.addHandler(handler)
         sdk.propagate = False
-    provider = ExportingProvider(service_name, OTLPSpanExporter())
+    provider = ExportingProvider(service_name, LeanExporter())
 
     def shutdown() -> None:
         provider.close(FLUSH_SECONDS)
