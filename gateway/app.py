@@ -9,6 +9,7 @@ from litestar import Litestar, Response, asgi, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 
+from gateway.caller import Message, Receive, Send
 from gateway.config import Settings, Upstream
 from gateway.dialects.base import FINISH_WORDS
 from gateway.events import Recorder
@@ -117,13 +118,24 @@ class Gateway:
             max_inflight=server.max_inflight,
             keepalive_seconds=server.keepalive_seconds,
         )
-        front = Front(Policies(settings), self._clients, Keyring(settings.keys), recorder, self.limits)
+        self.front = Front(Policies(settings), self._clients, Keyring(settings.keys), recorder, self.limits)
         self.app = Litestar(
-            route_handlers=[self._live(), self._ready(), asgi("/", is_mount=True, copy_scope=False)(front.__call__)],
+            route_handlers=[
+                self._live(),
+                self._ready(),
+                asgi("/", is_mount=True, copy_scope=False)(self.front.__call__),
+            ],
             lifespan=[self._lifespan],
             openapi_config=OpenAPIConfig(title="Thinkcap", version=version_of(), path="/health/openapi"),
             logging_config=None,
         )
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Calls go to the front at once: the way there through Litestar's stack would cost a sixth of a call."""
+        if scope["type"] == "http" and not scope["path"].startswith("/health"):
+            await self.front(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
     @asynccontextmanager
     async def _lifespan(self, _: Litestar) -> AsyncIterator[None]:

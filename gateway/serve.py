@@ -68,6 +68,26 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
     return sock
 
 
+def config_of(gateway: Gateway) -> uvicorn.Config:
+    """How uvicorn serves the gateway."""
+    return uvicorn.Config(
+        gateway,
+        interface="asgi3",
+        loop="uvloop",
+        http=CorkedProtocol,
+        proxy_headers=False,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+
+
 def serve(settings: Settings) -> int:
     """Run the gateway until it is told to stop; the exit status. Raises SettingsError when an address is taken."""
     server = settings.server
@@ -90,21 +110,7 @@ def serve(settings: Settings) -> int:
         problem = f"{address} cannot be listened on: {error.strerror}"
         raise SettingsError("server.metrics_port", problem) from None
     gateway = Gateway(settings, telemetry)
-    config = uvicorn.Config(
-        gateway.app,
-        loop="uvloop",
-        http=CorkedProtocol,
-        proxy_headers=False,
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=1,
-        h11_max_incomplete_event_size=64 * 1024,
-    )
+    config = config_of(gateway)
     host, port = _name(server.host), sock.getsockname()[1]
     metrics = f"http://{_name(server.metrics_host)}:{metrics_port}/metrics"
     runner = Server(config, gateway, f"thinkcap ready on http://{host}:{port} metrics on {metrics}")
