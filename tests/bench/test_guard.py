@@ -1,0 +1,100 @@
+"""The price of the pure path, held without a clock: what one frame and one call execute, counted and bounded.
+
+A bound is the larger count of CPython 3.11 and 3.13 and a few per cent. Above it, the message says which functions ran
+most: find what grew, or raise the bound and say in the commit what the instructions are spent on. Well below: lower it.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.bench import paths
+from tests.bench.counting import count
+from tests.bench.paths import AT_ONCE, GEMINI_TEXT, MESSAGES_TEXT, RESPONSES_TEXT, TEXT, THOUGHT, TIMED, Step, stream
+from tests.gateway.plays import text
+
+FRAMES = [
+    pytest.param(lambda: stream(TEXT), 380, 15, id="a token of text"),
+    pytest.param(lambda: stream(TEXT, method="watch"), 380, 15, id="a token of text under a thinking cap"),
+    pytest.param(lambda: stream(TEXT, times=AT_ONCE), 3890, 157, id="sixteen tokens of text in one read"),
+    pytest.param(lambda: stream(THOUGHT), 890, 32, id="a token of reasoning"),
+    pytest.param(lambda: stream(THOUGHT, method="watch"), 1070, 38, id="a token of reasoning under a thinking cap"),
+    pytest.param(
+        lambda: stream(TIMED, method="control", control=True), 1800, 91, id="a token of reasoning that can be ended"
+    ),
+    pytest.param(lambda: stream(MESSAGES_TEXT, dialect="messages"), 360, 16, id="a token of text in messages"),
+    pytest.param(lambda: stream(RESPONSES_TEXT, dialect="responses"), 350, 16, id="a token of text in responses"),
+    pytest.param(lambda: stream(GEMINI_TEXT, dialect="gemini"), 950, 36, id="a token of text in gemini"),
+]
+CALLS = [
+    pytest.param(paths.whole, 2500, 81, id="a whole answer of 1 kB"),
+    pytest.param(paths.headers, 760, 44, id="the headers of a call"),
+    pytest.param(paths.told, 3280, 72, id="the facts of a call without traces"),
+]
+
+
+@pytest.mark.parametrize(("make", "operations", "calls"), [*FRAMES, *CALLS])
+def test_a_step_costs_no_more_than_it_did(make: Callable[[], Step], operations: int, calls: int) -> None:
+    """A step executes at most so many bytecode instructions and calls into C."""
+    counts = count(make())
+    assert counts.operations <= operations, f"{counts.operations} instructions, at most {operations}: {counts.told}"
+    assert counts.calls <= calls, f"{counts.calls} calls into C, at most {calls}: {counts.told}"
+
+
+@pytest.mark.parametrize("make", [pytest.param(row.values[0], id=row.id) for row in FRAMES])
+def test_a_frame_stays_in_our_own_code(make: Callable[[], Step]) -> None:
+    """No json, logging, pydantic, tracing or metrics for a frame: our code, msgspec, and `re` where a field is cut out."""
+    strangers = count(make()).modules - {"tests", "gateway", "msgspec", "re", "builtins"}
+    assert not strangers, f"a frame also runs code of {sorted(strangers)}"
+
+
+def test_a_call_is_neither_parsed_nor_validated_by_anybody_else() -> None:
+    """The pure part of a whole call runs no json, logging or pydantic either."""
+    strangers = count(paths.whole()).modules & {"json", "logging", "pydantic", "pydantic_core", "litestar", "httpx"}
+    assert not strangers
+
+
+def test_a_frame_costs_the_same_however_long_the_stream() -> None:
+    """The thousandth frame costs what the tenth did."""
+    for frame in (TEXT, THOUGHT):
+        step = stream(frame, method="watch")
+        for _ in range(10):
+            step()
+        early = count(step).operations
+        for _ in range(1000):
+            step()
+        assert count(step).operations == early
+
+
+def test_several_frames_in_a_read_cost_less_than_each_alone() -> None:
+    """What one read brings is cheaper together."""
+    assert count(stream(TEXT, times=AT_ONCE)).operations < AT_ONCE * count(stream(TEXT)).operations
+
+
+def test_an_event_in_pieces_costs_by_the_piece() -> None:
+    """An event that comes in twice as many pieces costs at most twice as much: nothing is read over and over."""
+    event = text("x" * 64_000)
+
+    def pieces(size: int) -> Step:
+        passing = paths.relay()
+        cut = [event[at : at + size] for at in range(0, len(event), size)]
+        return lambda: [passing.feed(piece) for piece in cut]
+
+    assert count(pieces(1000)).operations <= 2 * count(pieces(2000)).operations
+
+
+def test_a_call_costs_the_same_whatever_its_size() -> None:
+    """A hundred times the text, sent and received, executes not one instruction more: bytes are the work of C."""
+    assert count(paths.whole(100_000)).operations == count(paths.whole(1000)).operations
+
+
+def test_what_grew_is_named() -> None:
+    """The counts tell which function ran how much."""
+
+    def wasteful() -> None:
+        for _ in range(1000):
+            pass
+
+    counts = count(wasteful)
+    assert counts.operations > 1000
+    assert counts.told.startswith(f"{__name__}.test_what_grew_is_named.<locals>.wasteful")
