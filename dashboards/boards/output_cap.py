@@ -74,7 +74,7 @@ def offenders() -> Panel:
         .field("Overran", "unit", "percentunit")
         .field("Overran", "decimals", 1)
         .shades("Overran", (None, GOOD), (0.05, NOTICE), (0.15, BAD))
-        .widths(Overran=85, Turns_past=95, Capped_turns=115, Mean_tokens_past=140, Told_as_length=125)
+        .widths(Upstream=90, Overran=80, Turns_past=90, Capped_turns=105, Mean_tokens_past=130, Told_as_length=115)
         .empty("nothing overran")
         .tall(11)
     )  # fmt: skip
@@ -116,6 +116,7 @@ BOARD: Final = Board(
             "percentunit",
         )
         .ask(f"{speed(OVERRAN, 'model')} / ({speed(CAPPED, 'model')} > 0) > 0", "{{model}}", exemplars=True)
+        .at_most(1)
         .limits((0.05, NOTICE), (0.15, BAD)),
         graph(
             "What the rule made of overruns",

@@ -98,6 +98,7 @@ BOARD: Final = Board(
             "percentunit",
         )
         .ask(f"{speed(OVERRAN, 'model')} / ({speed(CAPPED, 'model')} > 0) > 0", "{{model}}", exemplars=True)
+        .at_most(1)
         .limits((0.05, NOTICE), (0.15, BAD)),
         table("Alerts", "What fires now; the dashboard column leads to the panels behind it.", "none")
         .ask(firing())
@@ -110,7 +111,7 @@ BOARD: Final = Board(
                 "dashboard": "Dashboard",
             }
         )
-        .widths(Alert=230, Severity=85, Upstream=110)
+        .widths(Alert=200, Severity=80, Upstream=90, Dashboard=165)
         .empty("nothing fires")
         .field("Dashboard", "links", [{"title": "Open", "url": "/d/${__value.raw}?${__url_time_range}"}]),
         graph("What the rules did", "Interventions per minute, by rule.", PER_MINUTE)
