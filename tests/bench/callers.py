@@ -204,10 +204,10 @@ class Run:
         self._deadline = started + self.load.seconds
         await self._begin()
         rate: float | None = None
-        if self.load.gap_ms:  # between the last start and the first end, when all streams run
+        if self.load.gap_ms and time.perf_counter() + 2 * STEADY < self._deadline:  # while all streams run
             await asyncio.sleep(STEADY)
             before, since = self.chunks, time.perf_counter()
-            await asyncio.sleep(max(0.1, self._deadline - since))
+            await asyncio.sleep(self._deadline - since)
             rate = (self.chunks - before) / (time.perf_counter() - since)
         with suppress(TimeoutError):  # then some are unfinished
             async with asyncio.timeout(PATIENCE):
