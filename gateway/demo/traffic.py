@@ -33,6 +33,8 @@ PATIENCE: Final = 10.0
 """Seconds that calls under way get to end when no new ones are made."""
 MOST_AT_ONCE: Final = 200
 """Calls under way; above it callers stay at home, so that a gateway that is stuck is not buried."""
+BRIEF: Final = 3.0
+"""The same where somebody waits for the process to end."""
 LEAVES_AFTER: Final = 4
 """Reads of a stream, for a caller who leaves midway."""
 REPORT_SECONDS: Final = 60.0
@@ -215,7 +217,7 @@ async def _read(answer: httpx.Response, reads: int | None) -> None:
 
 
 async def _forever(gateway: str, rate: float, seed: int) -> None:
-    stop, callers = asyncio.Event(), Callers(gateway, seed=seed)
+    stop, callers = asyncio.Event(), Callers(gateway, seed=seed, patience=BRIEF)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

@@ -150,11 +150,11 @@ def test_a_terminal_gets_a_live_table(started: Any) -> None:
 
 
 def test_an_interrupt_ends_it_early_with_a_summary(started: Any) -> None:
-    """Ctrl-C: the callers stop, what was counted is told, and the status is 0."""
+    """Ctrl-C, which reaches the whole group: the callers stop, what was counted is told, and the status is 0."""
     process = started("600")
     metrics_address(process)
     time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     text, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, text
     assert "CALLS: " in text
@@ -162,10 +162,10 @@ def test_an_interrupt_ends_it_early_with_a_summary(started: Any) -> None:
 
 
 def test_a_demo_that_is_killed_takes_its_gateway_with_it(started: Any) -> None:
-    """Not even SIGKILL leaves a gateway behind: it ends with whoever holds its standard input."""
+    """The gateway hears no Ctrl-C, and yet not even SIGKILL leaves it behind: it ends with who holds its input."""
     process = started("600")
     metrics_address(process)
-    assert len(processes_of(process.pid)) == 2
+    assert len({os.getpgid(pid) for pid in processes_of(process.pid)}) == 2
     process.kill()
     deadline = time.monotonic() + PATIENCE
     while processes_of(process.pid) and time.monotonic() < deadline:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,23 +168,35 @@ def test_the_control_path_does_what_the_script_says(model: str, *, success: bool
     assert (agreed, bool(text)) == (success, answers)
 
 
-def test_a_completion_that_did_not_opt_in_is_not_ended(upstream: httpx.Client) -> None:
+def ended(upstream: httpx.Client, completion: str) -> dict[str, Any]:
+    """What the control path says to an order to end this completion's thinking."""
+    order = {"id": completion, "action": "reasoning_end"}
+    reply: dict[str, Any] = upstream.post("/v1/chat/completions/control", json=order).json()
+    return reply
+
+
+def test_orders_that_reach_nobody_are_answered(upstream: httpx.Client) -> None:
     """Unknown completions and malformed orders are answered as llama.cpp answers them."""
-    path = "/v1/chat/completions/control"
-    unknown = upstream.post(path, json={"id": "chatcmpl-nobody", "action": "reasoning_end"})
-    malformed = upstream.post(path, json={"id": "chatcmpl-nobody", "action": "sing"})
-    assert unknown.json() == {"success": False, "message": "no active completion for this id"}
-    assert (unknown.status_code, malformed.status_code) == (200, 400)
+    malformed = upstream.post("/v1/chat/completions/control", json={"id": "chatcmpl-nobody", "action": "sing"})
+    assert ended(upstream, "chatcmpl-nobody") == {"success": False, "message": "no active completion for this id"}
+    assert malformed.status_code == 400
 
 
-def test_a_caller_who_leaves_ends_endless_thinking() -> None:
-    """The server notices, and ends in time although the script has no end."""
-    with running(pace=0.001) as url:
-        body = Wish(dialect="chat", model="demo-stubborn").body()
-        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=10) as answer:
-            next(answer.iter_raw())
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(url, timeout=10)
+@pytest.mark.parametrize("armed", [True, False], ids=["a completion that opted in", "one that did not"])
+def test_a_caller_who_leaves_ends_endless_thinking(*, armed: bool) -> None:
+    """While the caller listens the completion is alive, and takes orders if it opted in; then it is gone."""
+    body = Wish(dialect="chat", model="demo-stubborn", more={"reasoning_control": armed}).body()
+    with running(pace=0.001) as url, httpx.Client(base_url=url, timeout=10) as client:
+        with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            pieces = answer.iter_raw()  # held, as an iterator that is forgotten closes its connection
+            completion = events(next(pieces))[0]["id"]
+            alive = ended(client, completion)
+        deadline = time.monotonic() + 30
+        while "no active" not in ended(client, completion).get("message", "") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ended(client, completion)["message"] == "no active completion for this id"
+    assert alive["success"] is armed
+    assert ("not enabled" in alive.get("message", "")) is not armed
 
 
 def test_it_runs_by_itself_and_says_where() -> None:
