@@ -38,14 +38,14 @@ def upstream() -> Iterator[str]:
 class Stream:
     """A stream that is read in a thread: what came, and whether it came to its end."""
 
-    def __init__(self, url: str, model: str) -> None:
-        self._url, self._model = url, model
+    def __init__(self, url: str, model: str, tokens: int) -> None:
+        self._url, self._model, self._tokens = url, model, tokens
         self.body, self.whole = "", False
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
     def _read(self) -> None:
-        body = {"model": self._model, "messages": [], "stream": True}
+        body = {"model": self._model, "messages": [], "stream": True, "max_tokens": self._tokens}
         with (
             contextlib.suppress(httpx.TransportError),
             httpx.stream("POST", self._url + "/v1/chat/completions", json=body, timeout=20, trust_env=False) as answer,
@@ -82,7 +82,7 @@ def test_ready(upstream: str) -> None:
 def test_drain(upstream: str) -> None:
     """Running streams come to their end, new calls are told to come back, and then the process ends well."""
     with running(SETTINGS.format(url=upstream, drain=30)) as gateway:
-        stream = Stream(gateway.url, "demo-honest-length")
+        stream = Stream(gateway.url, "demo-honest-length", tokens=150)
         until(lambda: bool(stream.body))
         gateway.process.send_signal(signal.SIGTERM)
         until(lambda: httpx.get(f"{gateway.url}/health/ready", trust_env=False).status_code == 503)
@@ -100,7 +100,7 @@ def test_drain(upstream: str) -> None:
 def test_a_stream_without_end(again: bool, upstream: str) -> None:
     """What does not end in time is cut and counted; the process ends well."""
     with running(SETTINGS.format(url=upstream, drain=30 if again else 0.2)) as gateway:
-        stream = Stream(gateway.url, "demo-thinker")
+        stream = Stream(gateway.url, "demo-thinker", tokens=1_000_000)
         until(lambda: bool(stream.body))
         gateway.process.send_signal(signal.SIGTERM)
         if again:
