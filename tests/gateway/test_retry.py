@@ -226,6 +226,23 @@ def test_a_guarded_stream_without_a_delta(error: Exception | None) -> None:
     assert house.facts.outcome == ("stream_error" if error else "incomplete")
 
 
+@pytest.mark.parametrize("error", [httpx.ReadError("x"), None], ids=["breaks", "ends"])
+def test_a_guarded_stream_of_nothing(error: Exception | None) -> None:
+    """With nothing to send a break is an error of ours with its status, an end an empty answer."""
+    house = House(answers(*([error] if error else [])), settings=SETTINGS)
+    caller = ask(house, STREAM)
+    assert (caller.status, caller.complete) == (502 if error else 200, True)
+    assert (b"upstream_protocol_error" in caller.body) is bool(error)
+
+
+def test_nowhere_to_write_a_level() -> None:
+    """A body whose way to the level's field is blocked is not re-issued: the caller gets the refusal."""
+    house = House(refused("minimal", "'low' and 'high'"), settings=SETTINGS.replace('["chat"]', '["responses"]'))
+    caller = house.asks({"model": "m", "input": "hi", "reasoning": "much"}, "/v1/responses", **PURPOSE)
+    assert caller.status == 400
+    assert not house.facts.of(LevelRetried)
+
+
 def leave(script: Script, when: bytes) -> House:
     """Leave in the middle of the second attempt."""
     house = House(refused("minimal"), script, settings=SETTINGS)

@@ -103,6 +103,19 @@ def test_addresses_are_not_kept_for_ever() -> None:
     run(main())
 
 
+def test_an_address_that_is_none() -> None:
+    """A path the HTTP client cannot make an address of is an error like others."""
+
+    async def main() -> None:
+        async with Upstream(
+            Terms(name="up", url="http://up.test"), httpx.MockTransport(Upstreams(answers()))
+        ) as upstream:
+            with pytest.raises(UpstreamBroken, match="the path makes no address"):
+                await upstream.send("GET", b"/" + b"x" * 70_000, [], b"")
+
+    run(main())
+
+
 def test_limits_and_bodies() -> None:
     """Every request carries the limits of the settings; a body goes whole or as it comes."""
 
