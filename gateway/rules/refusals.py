@@ -36,6 +36,7 @@ from gateway.rules.wordings import (
     OFFER,
     OTHER_CODE,
     OTHER_FAULT,
+    OTHER_MODE,
     PLAIN_WORDS,
     QUOTED,
     REFUSES,
@@ -56,10 +57,11 @@ _TOKEN: Final = re.compile(r"\w+(?:\.\w+)*", re.ASCII)
 _GAP: Final = re.compile(r"[\s,|/'\[\](){}<>:=&\\、\uff0c或和-]{0,24}")
 _CLOSING: Final = re.compile(r"[')\]>]{0,4}")
 _WORD: Final = re.compile(r"[\w/@-]+(?:\.[\w/@-]+)*")
+_CLAUSE: Final = re.compile(r"[:,(] |- ")
 _AFTER_MODEL: Final = re.compile(r"(?<=\bmodel )[\w./:@-]{1,80}")
 _LEVEL_FIELDS: Final = frozenset((
     "effort", "reasoningeffort", "thinkinglevel", "thinkingbudget", "thinkingconfig", "reasoning", "thinking", "think",
-    "enablethinking", "reasoningstrength", "level",
+    "enablethinking", "reasoningstrength",
 ))  # fmt: skip
 _NO_FIELDS: Final = frozenset(("validation_error", "body", "none", "null", "unknown", "request"))
 _HISTORY: Final = ("messages", "input", "contents")
@@ -109,7 +111,7 @@ class _Reading(Struct, frozen=True):
     is_plain: bool
     """A sentence refuses the level and says nothing else: without a list there must be one."""
     prose: bool
-    """It names no field, but offers levels or speaks of a level."""
+    """It offers levels or speaks of a level, in plain words: enough where no field is named."""
     template: bool
 
 
@@ -166,7 +168,7 @@ def _read(status: int, said: Said) -> _Reading | None:
     bare, listed, sound = _take_lists(MODEL.sub("a model", text))
     if not sound or OTHER_FAULT.search(bare) or _names_another(bare):
         return None
-    return _weigh(bare, listed, said, blamed, template=template is not None)
+    return _weigh(text, bare, listed, said, blamed)
 
 
 def _complains_of_another(text: str) -> bool:
@@ -175,21 +177,22 @@ def _complains_of_another(text: str) -> bool:
     return not about_levels and REFUSES.search(text) is not None and not GENERIC.search(text)
 
 
-def _weigh(bare: str, listed: tuple[Level, ...], said: Said, blamed: str, *, template: bool) -> _Reading:
-    """Which sentence names what. `bare` has a mark where each list was."""
-    sentences = _SENTENCE.split(bare)
-    prose = bool(listed) or LEVEL_IN_PROSE.search(bare) is not None
+def _weigh(text: str, bare: str, listed: tuple[Level, ...], said: Said, blamed: str) -> _Reading:
+    """Which sentence names what. `bare` is the text with a mark where each list was."""
+    sentences, template = _SENTENCE.split(bare), TEMPLATE.search(text) is not None
+    prose = (bool(listed) and not OTHER_MODE.search(text)) or LEVEL_IN_PROSE.search(bare) is not None
     named = {level for value in said.inputs if isinstance(value, str) and (level := level_of(value))}
     field, refuses, is_plain = blamed, False, False
-    for text, following in zip(sentences, [*sentences[1:], ""], strict=True):
-        here = set(_named(text))
-        spoken = _FIELD.search(text) or OFF.search(text)
+    for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
+        here = set(_named(sentence))
+        spoken = _FIELD.search(sentence) or OFF.search(sentence)
         named |= here
+        prose = prose and (not here or _all_plain(sentence))
         field = field or (spoken[0].strip("' ") if spoken else "")
         if here or spoken or blamed:
-            near = f"{text} {following}" if _MARK in following or _ANAPHORA.match(following) else text
+            near = f"{sentence} {following}" if _MARK in following or _ANAPHORA.match(following) else sentence
             refuses = refuses or REFUSES.search(near) is not None
-        is_plain = is_plain or _is_plain(text)
+        is_plain = is_plain or _is_plain(sentence)
     return _Reading(frozenset(named), listed, field or None, refuses, is_plain, prose, template)
 
 
@@ -200,8 +203,12 @@ def _is_plain(text: str) -> bool:
     refuses, level = REFUSES.search(text), NAMED.search(text)
     if refuses is None or level is None:
         return False
-    rest = _AFTER_MODEL.sub(" ", text[min(refuses.start(), level.start()) :])
-    return all(_says_nothing_new(word) for word in _WORD.findall(rest))
+    subject = _CLAUSE.split(text[: min(refuses.start(), level.start())])[-1] if refuses.start() < level.start() else ""
+    return _all_plain(subject + text[min(refuses.start(), level.start()) :])
+
+
+def _all_plain(text: str) -> bool:
+    return all(_says_nothing_new(word) for word in _WORD.findall(_AFTER_MODEL.sub(" ", text)))
 
 
 def _says_nothing_new(word: str) -> bool:
@@ -270,7 +277,7 @@ def _blamed(said: Said) -> str | None:
         if not steps or field.lower() in _NO_FIELDS:
             continue
         last = steps[-1].replace("_", "")
-        if last in ("type", "enabled") and len(steps) > 1:
+        if last in ("type", "enabled", "level") and len(steps) > 1:
             last = steps[-2]
         if last not in _LEVEL_FIELDS or (steps[0] in _HISTORY and last != "effort"):
             return None
@@ -287,4 +294,6 @@ def _names_another(text: str) -> bool:
     """Whether a field is named that has to do with no level, or a quoted word that is neither field nor level."""
     found = [match[1].lower() for match in IDENTIFIER.finditer(text)]
     found += [match[1].lower() for match in QUOTED.finditer(text) if not any(sign.isdigit() for sign in match[1])]
-    return any(step not in NOISE and level_of(step) is None for name in found for step in name.split("."))
+    return "level" in found or any(
+        step not in NOISE and level_of(step) is None for name in found for step in name.split(".")
+    )

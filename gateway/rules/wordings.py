@@ -82,7 +82,13 @@ OTHER_FAULT: Final = _words(
     # a combination: the level is fine, its neighbour is not
     r"\bwh(?:en|ile)\b|\bunless\b|\bboth\b|\bonly one of\b|\bcombin|\bconflict|\bincompatible\b|\bnot compatible\b",
     r"\btogether\b|\balongside\b|\bexclusive\b|\bsimultaneous|\bat the same time\b|\bcannot be used\b|\brequired?s?\b",
-    r"\bwithout\b|\bin (?:this|your) region\b|同时|组合|冲突|关闭时",
+    r"\bwithout\b|\bregions?\b|\bin (?:us|eu|ap|sa|ca|me|af|asia|europe)-[a-z]{2,16}-?\d|同时|组合|冲突|关闭时",
+    # something else, at this level
+    rf"\bnot (?:be )?(?:supported|available|allowed|accepted|permitted|valid) (?:with|for|at|in|on|under)"
+    rf"(?: the)? '?(?:{FIELD})[ ':=(]{{1,3}}(?:(?:of|set to|is|level|value)[ ':=]{{1,3}})?'?{LEVEL}",
+    r"\b(?:unsupported|invalid|unknown|unavailable) (?:model|endpoint|deployment|provider|route)\b",
+    # not now, but perhaps soon
+    r"\btry again\b|\blater\b|\btemporar|\bat the moment\b|稍后|并发|限流|欠费|余额|敏感|不安全",
     # no dial at all, or the wrong form of it
     r"\b(?:unsupported|unknown|unrecogni[sz]ed|unexpected|extra|missing|invalid) (?:request |keyword |query )?"
     r"(?:arguments?|param\w*|fields?|keys?|propert\w+|inputs?)\b(?! value)"
@@ -91,12 +97,12 @@ OTHER_FAULT: Final = _words(
     r"\bparam\w*error\b[^.;]{0,60}\bnot support param",
     rf"(?:{FIELD})'?(?: (?:parameter|field|option|control|setting))?,? (?:is|are) (?:un|not )"
     rf"(?!(?:supported|available|valid|allowed): ?'?{LEVEL})",
-    rf"\bnot (?:support|accept|have|offer) (?:the |an? |any )?'?(?:{FIELD}|(?:thinking|reasoning)(?![\w.]))'?"
+    rf"\bnot (?:support|accept|have|offer) (?:the |an? |any )?'?(?:{FIELD}|(?:thinking|reasoning)(?![\w.]))'?+"
     rf"(?! ?[:=]? ?'?{LEVEL})(?! (?:level|effort|strength|budget|value|of|to)\b)",
     r"\bthinking is not enabled\b|\bmoved to\b|\brenamed\b|\bdeprecated\b|\bno longer\b|\badaptive\b|\bprompt mode\b",
     # a number, another field, another matter
     r"\b(?:greater|less|larger|smaller|more|fewer|at least|at most) (?:than|or equal)\b|\btokens?\b|\binteger\b",
-    r"\bbetween \d",
+    r"\bbetween \d|\b(?:number|numeric|boolean|float)\b",
     r"\bverbosity\b|\btemperature\b|\btools?\b|\bfunctions?\b|\b(?:non-)?stream\w*|\bquality\b|\blog\w*\b|\btop_[pk]\b",
     r"\btier\b|\bvoice\b|\bsize\b|\bpriority\b|\bsignatures?\b|\bhistory\b|\bmessages?\b|\bcontent\b|\bcontext\b",
     r"\bimages?\b|\baudio\b|\bresolution\b|\bdetail\b|\bformat\b|\bcache\b|\bseed\b|\bschema\b|\bsearch\b|\bpolicy\b|\bsafety\b",
@@ -154,6 +160,9 @@ GENERIC: Final = _words(r"^\W*(?:invalid|bad|unprocessable|validation)(?: \w+){0
 
 MODES: Final = frozenset(("default", "auto", "true", "enabled", "adaptive", "ultra"))
 """Words that stand in lists of levels and are no step of the ladder."""
+
+OTHER_MODE: Final = _words(r"(?<![\w-])'?auto'?(?![\w-])")
+"""Offered beside levels it makes a text that names no field doubtful: images and voices have such lists."""
 
 _FIXES: Final = (
     (re.compile(r"\\{1,8}[\"'`]|[\"`\u2018\u2019\u201c\u201d\u300c\u300d]"), "'"),
