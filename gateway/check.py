@@ -10,8 +10,9 @@ from msgspec import Struct
 from gateway.catalog import declared
 from gateway.config import PurposeRule, Settings, Upstream
 from gateway.config.reading import join
+from gateway.dialects.budgets import has_budget
 from gateway.rules.level_fallback import walk
-from gateway.words import CONVERSATION, DIALECTS, LADDER, DialectName, Level
+from gateway.words import CONVERSATION, DIALECTS, LADDER, METHODS, DialectName, Level, Method, UpstreamKind
 
 _NONE = "-"
 
@@ -125,10 +126,26 @@ def _model_warnings(settings: Settings, name: str) -> Iterator[str]:
 
 def _cannot_act(served: Served) -> Iterator[str]:
     upstream = served.upstream
-    watched = [dialect for dialect in served.dialects if upstream.thinking_methods(dialect) == ("watch",)]
+    ways = {dialect: upstream.thinking_methods(dialect) for dialect in served.dialects}
+    watched = [dialect for dialect, methods in ways.items() if methods == ("watch",)]
     if watched:
         where = f"{upstream.name} ({' '.join(watched)})"
         yield f"at {where} thinking is only watched, the cap cannot act; see thinking_method"
+    for method in METHODS:
+        without = [d for d, methods in ways.items() if methods == (method,) and not _can(method, d, upstream.kind)]
+        if without:
+            where = f"{upstream.name} ({' '.join(without)})"
+            yield f"at {where} there is no {method}, the cap cannot act; see thinking_method"
+    silent = [dialect for dialect, methods in ways.items() if methods == ("give_up",)]
+    if silent:
+        yield f"at {upstream.name} ({' '.join(silent)}) only streams are given up, whole answers are counted"
+
+
+def _can(method: Method, dialect: DialectName, kind: UpstreamKind) -> bool:
+    """Whether a method that was set has anything to act with."""
+    if method == "control":
+        return dialect == "chat"
+    return method != "budget" or has_budget(dialect, kind)
 
 
 def _falls_back(settings: Settings) -> bool:

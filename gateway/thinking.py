@@ -67,10 +67,11 @@ def arm(call: Call, policy: Policy, memory: Memory) -> Armed:
 
 
 def _try(method: Method, call: Call, policy: Policy, memory: Memory, added: Additions) -> Armed | None:
+    choices = policy.output_cap.choices
     if method == "watch":
         return Armed(call=call, added=added, method="watch")
     if method == "give_up":
-        return Armed(call=call, added=added, method="give_up") if call.stream else None
+        return Armed(call=call, added=added, method="give_up") if call.stream and choices == 1 else None
     if method == "budget":
         cap = policy.thinking.cap if policy.thinking is not None else 0
         body = write_budget(call.dialect, policy.provider, call.body, cap, model=call.model)
@@ -79,7 +80,7 @@ def _try(method: Method, call: Call, policy: Policy, memory: Memory, added: Addi
         )
     if call.dialect != "chat" or not memory.has_control(policy.upstream):
         return None
-    if policy.output_cap.choices > 1:  # it would end the first choice alone (measured): none is ended, and it counts
+    if choices > 1:  # it would end the first choice alone (measured): none is ended, and it counts
         return Armed(call=call, added=added, method="control", acts=False)
     if call.stream:
         return Armed(call=call, added=msgspec.structs.replace(added, control=True), method="control")

@@ -78,7 +78,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "app": "*",
         "serve": "words errors config app cork",
         "demo": "words sse demo",
-        "check": "words errors config catalog policy rules",
+        "check": "words errors config catalog policy rules dialects",
         "cli": "words errors config catalog policy rules keys app check demo serve",
         "__main__": "cli",
         "": "",

@@ -78,6 +78,11 @@ def write_budget(dialect: DialectName, kind: UpstreamKind, body: bytes, cap: int
     return _lowered(body, path, _at(asked, path), cap)
 
 
+def has_budget(dialect: DialectName, kind: UpstreamKind) -> bool:
+    """Whether there is a field for a budget at all; whether a call can have it is for `write_budget` to say."""
+    return dialect in {"messages", "gemini"} or (kind, dialect) in _FLAT
+
+
 def _messages(kind: UpstreamKind, body: bytes, asked: dict[str, Any], cap: int) -> bytes | None:
     path, given = ("thinking", "budget_tokens"), _at(asked, ("thinking", "type"))
     if kind == "llama.cpp":

@@ -10,7 +10,7 @@ What firing does, and what comes after it, is the method's:
     control   asks the upstream to end the reasoning; gives up when it refuses, or at the firing point + overrun
     give_up   cannot ask: gives up at cap + overrun
     budget    the cap went out with the request and acts over there; here it is counted whether it was honoured
-    watch     counts; so does every method that cannot act (`unable`), and control of several choices at once
+    watch     counts; so does every method that cannot act (`unable`), and both that act here on several choices
 
 The last two never act and never leave THINKING for ENDING. They may be told things in any order, also a total that is
 known only at the end.
@@ -53,8 +53,8 @@ class ThinkingCap:
         self.fired_at: int | None = None
         """The firing point; None: it has not fired."""
         self._overrun = overrun
-        # The control call ends the first choice alone (measured on llama.cpp): of several it would be a half-truth.
-        self._method: Method = "watch" if method == "control" and choices > 1 else method
+        # The control call ends the first choice alone (measured on llama.cpp), and giving up would drop them all.
+        self._method: Method = "watch" if method in {"control", "give_up"} and choices > 1 else method
         self._spoke = False
         self._agreed = False
         self._refusal: OverrunCause | None = None

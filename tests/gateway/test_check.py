@@ -170,6 +170,14 @@ WARNINGS = {
         "[thinking]\ncap = 9",
         "thinking.cap: at up (chat) thinking is only watched",
     ),
+    "a budget where no field takes one": (
+        "thinking_method = 'budget'\n[thinking]\ncap = 9",
+        "thinking.cap: at up (chat) there is no budget, the cap cannot act",
+    ),
+    "giving up, which whole answers do not see": (
+        "thinking_method = 'give_up'\n[thinking]\ncap = 9",
+        "thinking.cap: at up (chat) only streams are given up, whole answers are counted",
+    ),
     "levels nobody declares": ("[models.m]\nupstream = 'up'", "models.m.levels: nobody declares them"),
     "levels refused but not declared": (
         "[models.m]\nupstream = 'up'\nundeclared_level = 'refuse'",

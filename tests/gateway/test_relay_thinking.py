@@ -130,15 +130,16 @@ def test_who_only_counts(method: Method, choices: int, facts: list[Fact], outcom
     assert (told, turn.thinking_outcome, turn.past_cap) == (facts, outcome, 12)
 
 
-def test_choices_are_counted_apart() -> None:
-    """A cap holds for each of several choices: the sum of what they think is no reason to give up."""
-    on = stage("give_up", choices=2)
-    frames = [chunk({"reasoning_content": "t"}, choice={"index": n % 2}) for n in range(2 * 13)]
+@pytest.mark.parametrize("method", ["control", "give_up", "watch"])
+def test_choices_are_counted_apart(method: Method) -> None:
+    """A cap holds for each of several choices: what they think in all is not past it."""
+    on = stage(method, choices=2)
+    frames = [chunk({"reasoning_content": "t"}, choice={"index": n % 2}) for n in range(2 * 7)]
     turn, _ = play(on, frames)
-    assert (on.actions, turn.past_cap, turn.reasoning_tokens) == ([], 5, 26)
-    on = stage("give_up", choices=2)
-    play(on, [*frames, frames[0]])
-    assert on.actions == [GIVEN]
+    assert (on.actions, turn.thinking_outcome, turn.reasoning_tokens) == ([], None, 14)
+    on = stage(method, choices=2)
+    turn, _ = play(on, [*frames, *frames])
+    assert (on.actions, turn.thinking_outcome, turn.past_cap) == ([], "unable", 6)
 
 
 def test_it_is_asked_once() -> None:

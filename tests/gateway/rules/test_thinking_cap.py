@@ -137,6 +137,7 @@ def test_budget_without_grace_is_honoured_on_the_cap() -> None:
     [
         pytest.param(lambda: ThinkingCap(8, 6, "watch"), id="watch"),
         pytest.param(lambda: ThinkingCap(8, 6, "control", choices=2), id="control of two choices"),
+        pytest.param(lambda: ThinkingCap(8, 6, "give_up", choices=2), id="giving up two choices"),
     ],
 )
 def test_watching(rule: Callable[[], ThinkingCap], events: list[Event], outcome: CapOutcome | None) -> None:
