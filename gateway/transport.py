@@ -7,6 +7,7 @@ proxies, redirects, cookies or decompression: a gateway passes those on.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 import httpx
@@ -14,6 +15,7 @@ import httpx
 from gateway.connection import Connection, Origin
 from gateway.http1 import DONE, encode
 from gateway.pool import Pool
+from gateway.resolve import Resolver
 
 _PORTS: Final = {b"http": 80, b"https": 443}
 
@@ -81,6 +83,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
         self._pool = Pool(max_connections, keepalive_expiry, lambda origin: Connection(origin, self._lost))
         self._keepalive_expiry = keepalive_expiry
         self._ssl_context = ssl_context
+        self._resolver = Resolver()
         self._closed = False
         self._closing: set[Connection] = set()
         self._all_lost: asyncio.Future[None] | None = None
@@ -158,13 +161,22 @@ class LeanTransport(httpx.AsyncBaseTransport):
         context = self._ssl_context if scheme == b"https" else None
         try:
             async with asyncio.timeout(limit):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: connection, host.decode("ascii"), port, ssl=context
-                )
+                await self._open(connection, host.decode("ascii"), port, context)
         except TimeoutError as error:
             raise httpx.ConnectTimeout(f"no connection within {limit} s") from error
         except (OSError, UnicodeError) as error:
             raise httpx.ConnectError(str(error)) from error
+
+    async def _open(self, connection: Connection, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        """Connect to the first address of the host that answers."""
+        name = host if context is not None else None
+        connect = asyncio.get_running_loop().create_connection
+        *others, last = await self._resolver.addresses(host, port)
+        for address in others:
+            with suppress(OSError):
+                await connect(lambda: connection, address, port, ssl=context, server_hostname=name)
+                return
+        await connect(lambda: connection, last, port, ssl=context, server_hostname=name)
 
     def _release(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "deltas": "words",
         "errors": "words",
         "headers": "words calls",
+        "mask": "",
         "routes": "words errors",
         "splice": "",
         "sse": "words",
@@ -49,8 +50,9 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",
-        "transport": "errors http1 connection pool",
-        "upstream": "words calls errors headers transport",
+        "resolve": "",
+        "transport": "errors http1 connection pool resolve",
+        "upstream": "words calls errors headers mask transport",
         "memory": "words deltas",
         "keys": "words config",
         "caller": "words errors headers",
@@ -58,7 +60,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "pump": "words errors events sse rules actions relay caller reads",
         "retry": "words calls events policy rules dialects.levels memory",
         "thinking": "words calls errors events headers policy rules dialects.base dialects.budgets memory upstream",
-        "bodies": "words coding errors sse assemble upstream",
+        "bodies": "words coding errors mask sse assemble upstream",
         "delivery": (
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay "
             "bodies caller pump reads retry thinking upstream"
