@@ -72,11 +72,11 @@ class Pump:
         finally:
             await asyncio.gather(self._reads.cancel(), self._hang_up())
 
-    async def _break(self, error: UpstreamError) -> UpstreamError | None:
+    async def _break(self, error: UpstreamError) -> Stop | None:
         """Send what came whole before the transport broke. Behind the last event the break took nothing."""
         relay = self._relay
-        await self._perform(relay.close() if relay.over else relay.broken())
-        return None if relay.over else error
+        stop = await self._perform(relay.close() if relay.over else relay.broken())
+        return stop or (None if relay.over else error)
 
     async def _run(self) -> Stop | None:
         relay = self._relay

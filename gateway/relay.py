@@ -77,7 +77,7 @@ class Relay:
         for frame in self._reader.close():
             if not self._spent:
                 self._take(frame)
-        self._guarded = False
+        self._guarded = self._refused
         self._settle()
         return self._flush()
 
@@ -110,7 +110,7 @@ class Relay:
             with suppress(Malformed):
                 self._read(frame)
                 self._take(Frame(frame.raw + b"\n\n", frame.event, frame.data))
-        self._guarded = False
+        self._guarded = self._refused
         self._let_go()
         return self._flush()
 
@@ -202,7 +202,7 @@ class Relay:
         if self._hold and self._hold.holds(delta.choice):
             self._let_go(more=True)
         answer.began(delta.choice)
-        self._guarded = False
+        self._guarded = self._refused
         if isinstance(delta, Reasoning):
             answer.reason(delta)
         else:
@@ -211,11 +211,9 @@ class Relay:
     def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:
         """Send the frame, or hold it; settle when all is known. `told`: a usage stands on it."""
         raw = self._dialect.strip(frame, self._added) if told or self._added.control else frame.raw
-        if raw is None:
-            raw = b""  # our asking alone caused this frame
         if finishes and self._every:
             self._let_go(more=True)
-        held = Held(raw, frame, finishes)
+        held = Held(raw or b"", frame, finishes)  # None: our asking alone caused this frame
         if self._hold or any(self._must_wait(finish) for finish in finishes):
             self._hold.add(held)
         else:
@@ -233,14 +231,19 @@ class Relay:
         return self.answer.could_raise(finish)
 
     def _guard(self, finishes: list[Finish]) -> None:
-        if not self._guarded:
+        if not self._guarded or self._refused:
             return
-        if self.answer.failed is not None:
-            refused = Refused(self.answer.failed.text)
-            if refused not in self._actions:  # what comes behind it in one read is no second refusal
-                self._actions.append(refused)
+        if len(self.guarded_bytes) > GUARD_BYTES:  # it goes now, and cannot be taken back
+            self._guarded = False
+        elif self.answer.failed is not None:
+            self._actions.append(Refused(self.answer.failed.text))
         elif finishes or self.answer.over:
             self._guarded = False
+
+    @property
+    def _refused(self) -> bool:
+        """A refusal is to be handed over: what comes behind it in one read waits with it."""
+        return self._guarded and bool(self._actions)
 
     def _perform(self, step: Ask | GiveUp | None) -> None:
         if isinstance(step, GiveUp):
@@ -288,7 +291,7 @@ class Relay:
     def _flush(self) -> list[Action]:
         actions, self._actions = self._actions, []
         out = self._out
-        if not out or (self._guarded and sum(map(len, out)) <= GUARD_BYTES):
+        if not out or (self._guarded and (actions or len(self.guarded_bytes) <= GUARD_BYTES)):
             return actions
         self._guarded = False
         self._out = []
