@@ -8,12 +8,15 @@ import msgspec
 from gateway.assemble import Assembler
 from gateway.coding import Decoder, Plain, Truncated
 from gateway.errors import UpstreamBroken
+from gateway.mask import mask_of
 from gateway.sse import FrameReader
 from gateway.upstream import UpstreamAnswer
 
 ERRORS: Final = range(400, 600)
 REDACTED: Final = b"[redacted]"
 """Stands where an error quoted an upstream's key."""
+STEP: Final = 1024
+"""Coded bytes undone at a time: a bomb of a thousand to one gives a megabyte, not all it has."""
 
 
 class Parts:
@@ -62,11 +65,11 @@ def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
 class Decoded:
     """A body whose coding is undone on the way."""
 
-    __slots__ = ("_answer", "_coding")
+    __slots__ = ("_answer", "_coding", "_mask")
 
     def __init__(self, answer: UpstreamAnswer, coding: Decoder) -> None:
         """Decode this body."""
-        self._answer, self._coding = answer, coding
+        self._answer, self._coding, self._mask = answer, coding, mask_of(answer.secret)
 
     def __aiter__(self) -> Self:
         return self
@@ -74,9 +77,13 @@ class Decoded:
     async def __anext__(self) -> bytes:
         try:
             try:
-                return self._coding.feed(await anext(self._answer))
+                data = self._coding.feed(await anext(self._answer))
+                return data if self._mask is None else self._mask.feed(data)
             except StopAsyncIteration:
                 self._coding.close()
+                held = self._mask.close() if self._mask is not None else b""
+                if held:
+                    return held
                 raise
         except Truncated as error:
             raise UpstreamBroken(f"upstream {self._answer.name}: {error}", "protocol") from None

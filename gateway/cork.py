@@ -6,7 +6,7 @@ A system call is the dearest thing an answer costs; uvicorn writes a head and a 
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from gateway.strict import StrictProtocol
 
 
 class Corked:
@@ -34,12 +34,12 @@ class Corked:
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if waiting:
+        if waiting and not self._inner.is_closing():  # the caller may have left within this turn
             self._inner.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
 
 
-class CorkedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol on a corked transport."""
+class CorkedProtocol(StrictProtocol):
+    """The gateway's protocol on a corked transport."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn says the same
         """Cork it."""

@@ -11,12 +11,15 @@ from msgspec import Struct
 from gateway.calls import HeaderList
 from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from gateway.headers import RawHeaders
+from gateway.mask import mask_of
 from gateway.transport import LeanTransport
 
 MOST_URLS: Final = 256
 """Addresses kept ready; targets come from callers, so there is an end to it."""
 BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})
 """Methods that say nothing of a length when they have no body."""
+LAST_STATUS: Final = 599
+"""A server could not pass a higher one on."""
 BESIDE: Final = 64
 """Connections of the pool for control calls."""
 
@@ -24,11 +27,12 @@ BESIDE: Final = 64
 class UpstreamAnswer:
     """The answer of one attempt: its head, then its body as it comes. Close it in every path."""
 
-    __slots__ = ("_chunks", "_response", "done", "headers", "name", "status")
+    __slots__ = ("_chunks", "_mask", "_response", "done", "headers", "name", "secret", "status")
 
-    def __init__(self, response: httpx.Response, name: str) -> None:
-        """Take the head."""
-        self._response, self.name = response, name
+    def __init__(self, response: httpx.Response, name: str, secret: bytes | None = None) -> None:
+        """Take the head. `secret`: what the body is not to repeat."""
+        self._response, self.name, self.secret = response, name, secret
+        self._mask = mask_of(secret)
         self._chunks = aiter(response.stream)  # type: ignore[arg-type]  # from an asynchronous transport
         self.done = False
         """The body has come to its end: there is nothing left to drop."""
@@ -44,12 +48,16 @@ class UpstreamAnswer:
 
     async def __anext__(self) -> bytes:
         try:
-            return await anext(self._chunks)
+            data = await anext(self._chunks)
         except StopAsyncIteration:
             self.done = True
+            held = self._mask.close() if self._mask is not None else b""
+            if held:
+                return held
             raise
         except httpx.HTTPError as error:
             raise of_ours(error, self.name) from error
+        return data if self._mask is None else self._mask.feed(data)
 
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
@@ -111,11 +119,15 @@ class Upstream:
         transport = self._beside if beside else self._transport
         try:
             request = self._request(method, target, headers, content)
-            return UpstreamAnswer(await transport.handle_async_request(request), self.terms.name)
+            answer = UpstreamAnswer(await transport.handle_async_request(request), self.terms.name, self.terms.secret)
         except httpx.HTTPError as error:
             raise of_ours(error, self.terms.name) from error
         except httpx.InvalidURL as error:
             raise UpstreamBroken(f"upstream {self.terms.name}: the path makes no address", "protocol") from error
+        if answer.status > LAST_STATUS:
+            await answer.aclose()
+            raise UpstreamBroken(f"upstream {self.terms.name} answered with a status there is none of", "protocol")
+        return answer
 
     def _request(
         self, method: str, target: bytes, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
