@@ -31,6 +31,6 @@ def thinker(folder: Path, *, width: int = 0) -> Path:
     return write_model(folder / f"thinker-{width}.gguf", scripts, ANSWER, width=width)
 
 
-def stubborn(folder: Path) -> Path:
+def stubborn(folder: Path, *, width: int = 0) -> Path:
     """A model that opens its thinking again whenever it is ended."""
-    return write_model(folder / "stubborn.gguf", {"loop": LOOP}, [THINK])
+    return write_model(folder / f"stubborn-{width}.gguf", {"loop": LOOP}, [THINK], width=width)

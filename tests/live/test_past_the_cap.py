@@ -117,9 +117,10 @@ def _dumped(body: dict[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def test_a_whole_body_is_capped(through: Running) -> None:
+def test_a_whole_body_is_capped(start_llama: StartLlama, models: Path) -> None:
     """The cap acts on a call that was not streamed, and the facts stand in its head."""
-    said = whole(through.url, asked())
+    with gateway(start_llama(thinker(models, width=1024)).url) as process:
+        said = whole(process.url, asked())
     message = said.body["choices"][0]["message"]
     assert message["content"] == ANSWER
     assert message["reasoning_content"].count("thought") >= CAP - 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import StartLlama
-from tests.live.llama import LlamaServer, stubborn, thinker
+from tests.live.llama import LlamaServer, llama_server, stubborn, thinker
 from tests.live.through import ANSWER, CAP, CHAT, OVERRUN, asked, capped, gateway, meddler, stream, whole
 from tests.running import Running
 
@@ -18,9 +18,9 @@ FIRED = "thinking_cap.fired"
 
 
 @pytest.fixture(scope="module")
-def through(llama: LlamaServer) -> Iterator[Running]:
-    """One gateway before one server, for the tests of a module."""
-    with gateway(llama.url) as process:
+def through(models: Path) -> Iterator[Running]:
+    """One gateway before a server of at most 500 tokens a second: on a busy machine too the call comes in time."""
+    with llama_server(thinker(models, width=1024)) as server, gateway(server.url) as process:
         yield process
 
 
@@ -96,7 +96,7 @@ def test_two_choices_are_not_ended(through: Running) -> None:
 
 def test_a_model_that_opens_its_thinking_again(start_llama: StartLlama, models: Path) -> None:
     """What it thinks after the end comes as text, is no reasoning, and is not asked about again."""
-    with gateway(start_llama(stubborn(models)).url) as process:
+    with gateway(start_llama(stubborn(models, width=1024)).url) as process:
         said = stream(process.url, asked(max_tokens=300))
         assert "<think>" in said.content
         assert said.events == [FIRED]
@@ -105,7 +105,7 @@ def test_a_model_that_opens_its_thinking_again(start_llama: StartLlama, models: 
 
 def test_a_starved_control_call(start_llama: StartLlama, models: Path) -> None:
     """With every HTTP thread of the server held by waiting streams the call is not heard: it times out, we give up."""
-    server = start_llama(thinker(models, width=2048), slots=1, http_threads=5)
+    server = start_llama(thinker(models, width=3072), slots=1, http_threads=5)
     body = json.dumps(asked(max_tokens=100, stream=True)).encode()
     head = (
         f"POST {CHAT} HTTP/1.1\r\nHost: llama\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
