@@ -49,6 +49,8 @@ class Additions(Struct, frozen=True):
 
 
 NOTHING_ADDED: Final = Additions()
+NO_BOUND: Final = 10**9
+"""Tokens: a thinking cap above this bounds no model, however many digits it has."""
 
 
 class Relabelled(Struct, frozen=True):
@@ -133,10 +135,11 @@ def read_wishes(headers: HeaderList) -> Wishes:
 
 def _positive(value: bytes) -> int:
     text = value.decode("latin-1").strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):  # noqa: PLR2004 - digits of a token count
-        message = "header x-thinkcap-thinking-cap must be a positive integer of tokens (1 to 999999999)"
+    digits = text.lstrip("0")
+    if not (text.isascii() and text.isdigit() and digits):
+        message = "header x-thinkcap-thinking-cap must be a positive integer of tokens"
         raise BadRequest(message)
-    return int(text)
+    return int(digits) if len(digits) < len(str(NO_BOUND)) else NO_BOUND
 
 
 def read_object(decoder: msgspec.json.Decoder[AskedT], body: bytes) -> AskedT:

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.calls import NO_WISHES, Wishes
-from gateway.dialects.base import read_wishes
+from gateway.dialects.base import NO_BOUND, read_wishes
 from gateway.dialects.levels import level_in, read_sent
 from gateway.errors import BadRequest
 from gateway.words import DialectName
@@ -30,13 +30,26 @@ def test_no_wishes(headers: tuple[tuple[bytes, bytes], ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"0", b"-5", b"+5", b"5.0", b"many", b"9999999999", "²".encode("latin-1")],
-    ids=["nothing", "zero", "negative", "a sign", "a fraction", "a word", "too many digits", "a digit of another script"],
+    "value", [b"", b"0", b"-5", b"+5", b"5.0", b"many", b"000", "²".encode("latin-1")],
+    ids=["nothing", "zero", "negative", "a sign", "a fraction", "a word", "zeros", "a digit of another script"],
 )  # fmt: skip
 def test_a_thinking_cap_that_is_none(value: bytes) -> None:
     """It is refused by name."""
     with pytest.raises(BadRequest, match="x-thinkcap-thinking-cap"):
         read_wishes(((b"x-thinkcap-thinking-cap", value),))
+
+
+@pytest.mark.parametrize(
+    ("value", "cap"),
+    [
+        pytest.param(b"007", 7, id="leading zeros"),
+        pytest.param(b"999999999", 999_999_999, id="nine digits"),
+        pytest.param(b"9" * 5_000, NO_BOUND, id="more digits than a number may have"),
+    ],
+)
+def test_a_thinking_cap_of_many_digits(value: bytes, cap: int) -> None:
+    """A positive integer is taken however it is written; beyond all models it is as good as any other."""
+    assert read_wishes(((b"x-thinkcap-thinking-cap", value),)).thinking_cap == cap
 
 
 @pytest.mark.parametrize(
