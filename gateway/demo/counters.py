@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-_SAMPLE: Final = re.compile(r'^(\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)', re.MULTILINE)
+_SAMPLE: Final = re.compile(r'(\w+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)')
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -18,10 +18,14 @@ class Counters:
     """One scrape, in Prometheus' text format."""
 
     def __init__(self, text: str) -> None:
-        """Read it."""
-        self._samples = [
-            (name, dict(_LABEL.findall(labels)), float(value)) for name, labels, value in _SAMPLE.findall(text)
+        """Read what is not zero, without the buckets of histograms: a hundredth of the text."""
+        lines = [
+            line
+            for line in text.split("\n")
+            if line[:1] not in {"", "#"} and line[-4:] != " 0.0" and "_bucket{" not in line
         ]
+        samples = filter(None, map(_SAMPLE.match, lines))
+        self._samples = [(sample[1], dict(_LABEL.findall(sample[2] or "")), float(sample[3])) for sample in samples]
 
     def total(self, name: str, **where: str) -> int:
         """The sum over all series of this name that have these labels."""

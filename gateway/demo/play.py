@@ -4,7 +4,7 @@ import asyncio
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Self
@@ -23,11 +23,12 @@ from gateway.demo.traffic import Callers, Card
 from gateway.demo.upstream import running
 
 SETTINGS: Final = "thinkcap.demo.toml"
-REFRESH_SECONDS: Final = 0.25
+REFRESH_SECONDS: Final = 0.5
 LINE_SECONDS: Final = 5.0
 """Between lines, where the output is no terminal."""
 PATIENCE: Final = 20.0
 """Seconds that calls under way have when the time is over."""
+SCRAPE_SECONDS: Final = 20.0
 PLAIN_WIDTH: Final = 100
 
 
@@ -105,7 +106,7 @@ class _Watch:
 
     def __init__(self, subject: Gateway, console: Console, seconds: float) -> None:
         self._subject, self._console, self._seconds = subject, console, seconds
-        self._client = httpx.AsyncClient(trust_env=False, timeout=5.0)
+        self._client = httpx.AsyncClient(trust_env=False, timeout=SCRAPE_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,15 +120,16 @@ class _Watch:
         began = loop.time()
         counters = await self._read()
         with self._shown() as show:
+            done = False
             while loop.time() < began + self._seconds + PATIENCE:
                 show(Story.of(counters), loop.time() - began)
-                await asyncio.wait({calling}, timeout=REFRESH_SECONDS)
-                done = (
-                    calling.done()
-                )  # asked before the counters are read, so that they cannot be older than the answer
-                counters = await self._read()
                 if done and not counters.total("thinkcap_inflight_requests"):
                     break
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(calling), REFRESH_SECONDS)
+                # Asked before the counters are read, so that they are not older than the answer.
+                done = calling.done()
+                counters = await self._read()
         return Story.of(counters)
 
     @contextmanager
@@ -154,5 +156,5 @@ class _Watch:
         try:
             answer = await self._client.get(self._subject.metrics)
         except httpx.HTTPError:
-            raise ChildError("the gateway ended before its time") from None
+            raise ChildError(f"the gateway no longer answers at {self._subject.metrics}") from None
         return Counters(answer.text)

@@ -48,7 +48,7 @@ class Screen:
     def _output_cap(self) -> RenderableType:
         story = self._story
         past = times(story.past_output_cap, "token")
-        table = _table("OUTPUT CAP", f"{story.overran:,} of {story.capped:,} turns over, by {past}")
+        table = _table("OUTPUT CAP", f"{story.overran:,} of {story.capped:,} over, by {past}")
         rows = {verdict: phrase.short for verdict, phrase in VERDICTS.items() if verdict != "unjudged"}
         _fill(table, story.verdicts, rows, bright={"upgraded"})
         table.add_row("on the cap, told as `length`", _number(story.on_the_cap), "")
