@@ -65,11 +65,12 @@ def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
 class Decoded:
     """A body whose coding is undone on the way."""
 
-    __slots__ = ("_answer", "_coding", "_mask")
+    __slots__ = ("_answer", "_coded", "_coding", "_mask")
 
     def __init__(self, answer: UpstreamAnswer, coding: Decoder) -> None:
         """Decode this body."""
         self._answer, self._coding, self._mask = answer, coding, mask_of(answer.secret)
+        self._coded = memoryview(b"")
 
     def __aiter__(self) -> Self:
         return self
@@ -77,7 +78,9 @@ class Decoded:
     async def __anext__(self) -> bytes:
         try:
             try:
-                data = self._coding.feed(await anext(self._answer))
+                if not self._coded:
+                    self._coded = memoryview(await anext(self._answer))
+                data, self._coded = self._coding.feed(bytes(self._coded[:STEP])), self._coded[STEP:]
                 return data if self._mask is None else self._mask.feed(data)
             except StopAsyncIteration:
                 self._coding.close()

@@ -22,6 +22,7 @@ from gateway.pump import Pump, Stop, Terms
 from gateway.reads import Reads
 from gateway.relay import Relay
 from gateway.retry import LevelRetry
+from gateway.rules.envelopes import LIMIT
 from gateway.rules.thinking_cap import GiveUp
 from gateway.sse import comment
 from gateway.thinking import Armed, Control
@@ -29,7 +30,7 @@ from gateway.upstream import UpstreamAnswer
 from gateway.words import EndResult, UpstreamFault
 
 WHOLE_BYTES: Final = 32 * 1024 * 1024
-"""A whole answer above this passes on unjudged."""
+"""A whole answer above this passes on unjudged; an error does above what is read of one."""
 GOOD: Final = range(200, 300)
 EVENT_STREAM: Final = b"text/event-stream"
 
@@ -219,12 +220,12 @@ class Delivery:
 
     async def _whole(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
         parts: list[bytes] = []
-        size = 0
+        size, most = 0, WHOLE_BYTES if answer.status in GOOD else LIMIT
         chunks = decoded(answer, coding)
         async for chunk in chunks:
             parts.append(chunk)
             size += len(chunk)
-            if size > WHOLE_BYTES:
+            if size > most:
                 return await self._through(answer, chain(parts, chunks), plain=True)
         body = b"".join(parts)
         if answer.status in GOOD:

@@ -14,6 +14,8 @@ from gateway.words import Level
 
 MOST: Final = 4096
 """Refusals remembered at once; the oldest goes first."""
+LONGEST: Final = 256
+"""Characters of a model's name that is remembered; callers may write any."""
 
 
 class Key(Struct, frozen=True):
@@ -35,7 +37,7 @@ class Memory:
 
     def remember(self, key: Key, refusal: Refusal) -> None:
         """A level was refused just now."""
-        if not self._seconds:
+        if not self._seconds or len(key.model) > LONGEST:
             return
         self._refusals.pop(key, None)
         self._refusals[key] = (self._clock() + self._seconds, refusal)

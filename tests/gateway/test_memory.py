@@ -1,7 +1,7 @@
 """What is remembered, for how long, and how much of it."""
 
 from gateway.deltas import Refusal
-from gateway.memory import MOST, Key, Memory
+from gateway.memory import LONGEST, MOST, Key, Memory
 
 KEY = Key("up", "m", "minimal")
 REFUSAL = Refusal(level="minimal")
@@ -44,6 +44,14 @@ def test_memory_is_bounded() -> None:
         memory.remember(Key("up", f"m{number}", "low"), REFUSAL)
     assert memory.refusal(Key("up", "m0", "low")) is None
     assert memory.refusal(Key("up", "m1", "low")) == REFUSAL
+
+
+def test_a_long_name_is_not_remembered() -> None:
+    """Nor may one name take more than its share."""
+    memory = Memory(10.0, Clock())
+    for length, kept in ((LONGEST, REFUSAL), (LONGEST + 1, None)):
+        memory.remember(Key("up", "m" * length, "low"), REFUSAL)
+        assert memory.refusal(Key("up", "m" * length, "low")) == kept
 
 
 def test_an_upstream_without_control_is_known() -> None:
