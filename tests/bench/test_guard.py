@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bench import paths
+from tests.bench import doors, paths
 from tests.bench.counting import count
+from tests.bench.doors import executed
 from tests.bench.paths import AT_ONCE, GEMINI_TEXT, MESSAGES_TEXT, RESPONSES_TEXT, TEXT, THOUGHT, TIMED, Step, stream
 from tests.gateway.plays import text
 
+WHOLE_CALL, STREAMED_TOKEN = 7_400, 580
+"""Instructions in our own code, all the way."""
 FRAMES = [
     pytest.param(lambda: stream(TEXT), 380, 15, id="a token of text"),
     pytest.param(lambda: stream(TEXT, method="watch"), 380, 15, id="a token of text under a thinking cap"),
@@ -86,6 +89,20 @@ def test_an_event_in_pieces_costs_by_the_piece() -> None:
 def test_a_call_costs_the_same_whatever_its_size() -> None:
     """A hundred times the text, sent and received, executes not one instruction more: bytes are the work of C."""
     assert count(paths.whole(100_000)).operations == count(paths.whole(1000)).operations
+
+
+def test_a_whole_call_costs_no_more_than_it_did() -> None:
+    """From the door to the log line: what the gateway and telemetry execute for a call that is answered whole."""
+    counts = executed(doors.whole(), streamed=False)
+    assert counts.operations <= WHOLE_CALL, f"{counts.operations}, at most {WHOLE_CALL}: {counts.told}"
+
+
+def test_a_token_costs_no_more_than_it_did_all_the_way() -> None:
+    """From the transport to the caller: what each further token of a stream executes, and the same for each."""
+    few, more, many = (executed(doors.stream(tokens), streamed=True) for tokens in (20, 40, 60))
+    each = (more.operations - few.operations) / 20
+    assert each <= STREAMED_TOKEN, f"{each} a token, at most {STREAMED_TOKEN}: {more.told}"
+    assert many.operations - more.operations == more.operations - few.operations
 
 
 def test_what_grew_is_named() -> None:
