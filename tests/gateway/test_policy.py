@@ -70,9 +70,8 @@ POLICIES = Policies(parse_settings(SETTINGS, {}))
 
 def call(model: str = "unlisted", dialect: DialectName = "chat", **more: Any) -> Call:
     """A call."""
-    return Call(
-        **({"dialect": dialect, "model": model, "stream": False, "body": b"", "path": "/v1/chat/completions"} | more)
-    )
+    fields: dict[str, Any] = {"dialect": dialect, "model": model, "stream": False, "body": b""}
+    return Call(**(fields | {"path": "/v1/chat/completions"} | more))
 
 
 def of(model: str = "unlisted", dialect: DialectName = "chat", **more: Any) -> Policy:

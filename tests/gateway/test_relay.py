@@ -1,5 +1,7 @@
 """Plays of the relay: bytes of an answer go in, actions and facts come out."""
 
+from typing import Any
+
 import pytest
 
 from gateway.deltas import Usage
@@ -202,7 +204,7 @@ def test_other_frames_without_choices_stay() -> None:
 def test_timings_of_our_asking_go() -> None:
     """llama.cpp's running count is taken out of the deltas and stays on the finish."""
     stage = Stage(added=Additions(control=True), output_cap=OutputCap())
-    timed = {"timings": {"predicted_n": 3}}
+    timed: dict[str, Any] = {"timings": {"predicted_n": 3}}
     assert stage.feed(thought("a", **timed)) == thought("a")
     assert stage.feed(chunk({"content": "b"}, **timed)) == text("b")
     assert stage.feed(chunk(finish="stop", **timed)) == chunk(finish="stop", **timed)

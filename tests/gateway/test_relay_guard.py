@@ -69,3 +69,13 @@ def test_a_refusal_may_be_the_last_line(end: str) -> None:
 def test_a_guarded_answer_may_be_nothing_but_a_finish() -> None:
     """An empty answer is no refusal."""
     assert Stage(guarded=True, output_cap=OutputCap()).feed(STOP) == STOP
+
+
+def test_a_refusal_without_its_blank_line_is_one_before_a_break() -> None:
+    """The event is whole, so it may be re-issued; nothing of it goes out before that is decided."""
+    stage = Stage(guarded=True)
+    error = sse({"error": {"message": "Thinking level MINIMAL is not supported", "code": 400}})
+    assert stage.feed(error[:-2]) == b""
+    assert stage.take(stage.relay.broken()) == b""
+    assert stage.actions == [Refused(error[6:-2])]
+    assert stage.take(stage.relay.unguard()) == error

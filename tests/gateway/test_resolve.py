@@ -36,7 +36,7 @@ def test_a_lookup_is_shared_and_repeated_only_when_it_is_over(monkeypatch: pytes
         both = asyncio.gather(resolver.addresses("a.test", 80), resolver.addresses("a.test", 80))
         await asyncio.sleep(0)
         go.set()
-        assert await both == [["127.0.0.9", "127.0.0.10"]] * 2
+        assert [*await both] == [["127.0.0.9", "127.0.0.10"]] * 2
         await resolver.addresses("a.test", 80)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)

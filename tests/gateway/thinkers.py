@@ -47,7 +47,7 @@ def pending(begun: asyncio.Event, ended: list[str]) -> Script:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            for _ in range(5):  # hanging up takes a moment, and the call waits for it
+            for _turn in range(5):  # hanging up takes a moment, and the call waits for it
                 await asyncio.sleep(0)
             ended.append("cancelled")
             raise
