@@ -36,6 +36,9 @@ check: lint ## all that must hold: lint, tests, house rules, coverage
 	$(bin)/coverage report --fail-under=95 --skip-covered
 	$(bin)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(strip $(WHOLLY_COVERED)))'
 
+soak: $(VENV)/.dev ## the fault matrix as a table, then mixed traffic with faults for 10 minutes (SECONDS=60)
+	$(bin)/python -m tests.soak.soak $(SECONDS)
+
 # Where a branch that no test takes is a rule that nobody has seen at work.
 WHOLLY_COVERED := gateway/rules/* gateway/dialects/* gateway/relay.py gateway/sse.py gateway/policy.py
 comma := ,

@@ -36,6 +36,8 @@ FORWARDED: Final = (
 )
 ANTHROPIC: Final = Route("messages", "/v1/{path}")
 VERSIONS: Final = re.compile(r"/v1(?:beta|alpha)?(?=/|$)")
+NEVER: Final = frozenset({"CONNECT", "TRACE"})
+"""Methods that lead nowhere: an answer to TRACE repeats the request, and with it the upstream's key."""
 STEPS: Final = re.compile(
     r"(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)|[\\\x00-\x20\x7f]|%00|%5c|%2f(?:\.|%2e){1,2}", re.IGNORECASE
 )
@@ -51,7 +53,7 @@ def match(method: str, path: str, *, anthropic: bool) -> Route | None:
         called = GEMINI_CALL.fullmatch(path)
         if called is not None:
             return GEMINI[called[1], called[2]]
-    if STEPS.search(path):
+    if method in NEVER or STEPS.search(path):
         return None
     if anthropic and path.startswith("/v1/"):
         return ANTHROPIC

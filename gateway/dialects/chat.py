@@ -21,6 +21,7 @@
 # Sources: the types of openai 2.x, the vendors' references, llama.cpp b11434 and b11549 recorded.
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -111,7 +112,8 @@ class Chat(Dialect):
         if added.stream:
             body = splice.put(body, ("stream",), b"true")
         if added.usage or added.stream:
-            body = splice.put(body, ("stream_options", "include_usage"), b"true")
+            with suppress(KeyError):  # what stands there is no object: the upstream will say so in its own words
+                body = splice.put(body, ("stream_options", "include_usage"), b"true")
         if added.control:
             body = splice.put(body, ("reasoning_control",), b"true")
             body = splice.put(body, ("timings_per_token",), b"true")

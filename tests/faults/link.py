@@ -21,6 +21,8 @@ class Seen(Struct):
     requests: list[bytes] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     """The script has come to where it waits for what the caller does."""
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by a test that lets the script go on."""
     sent: int = 0
     closed_at: float = 0.0
     """When the last connection was closed by the gateway, on the loop's clock."""
@@ -29,8 +31,9 @@ class Seen(Struct):
 class Link:
     """One exchange as a script sees it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes, seen: Seen) -> None:
-        self.reader, self.writer, self.head, self.seen = reader, writer, head, seen
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, seen: Seen) -> None:
+        self.reader, self.writer, self.request, self.seen = reader, writer, request, seen
+        head = self.head = request.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
         target = head.split(b" ", 2)[1].decode().split("/", 2)[2]
         named = (
             (name, wire)
@@ -43,11 +46,13 @@ class Link:
     @property
     def stream(self) -> bool:
         """Whether events are asked for."""
-        return b'"stream":true' in self.seen.requests[-1] or "alt=sse" in self.target
+        return b'"stream":true' in self.request or "alt=sse" in self.target
 
     async def send(self, *parts: bytes) -> None:
         """Send, and count what the socket took."""
         for part in parts:
+            if self.writer.transport.is_closing():
+                raise ConnectionResetError
             self.writer.write(part)
             await self.writer.drain()
             self.seen.sent += len(part)

@@ -67,6 +67,10 @@ class Living:
         self.sent += 1
         return await ask(self.port, request, **how)
 
+    async def peek(self, request: bytes) -> Answer:
+        """Ask for something that is not counted: health, the list of models."""
+        return await ask(self.port, request)
+
     def outcomes(self, model: str | None = None) -> dict[str, int]:
         """How many calls ended in each way, of one model or of all; ways that did not happen are left out."""
         requests = self.telemetry.metrics.requests

@@ -70,6 +70,14 @@ async def stall_at_end(link: Link) -> None:
 
 
 @script
+async def patient(link: Link) -> None:
+    """The answer begins, and ends when the test says so."""
+    await link.send(link.head_of(), chunk(link.parts[0]))
+    await link.seen.go_on.wait()
+    await link.send(*(chunk(part) for part in link.parts[1:]), END)
+
+
+@script
 async def reset_before_headers(link: Link) -> None:
     """RST instead of a head."""
     link.reset()
@@ -168,7 +176,6 @@ async def no_content(link: Link) -> None:
 async def strange_status(link: Link) -> None:
     """A status outside HTTP's classes."""
     await link.send(link.head_of(b"799 Odd", more=b"Content-Length: 2\r\n") + b"{}")
-    await link.wait()
 
 
 @script
@@ -180,7 +187,6 @@ async def redirect(link: Link) -> None:
         )
         + b"{}"
     )
-    await link.wait()
 
 
 @script

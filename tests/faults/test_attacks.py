@@ -175,6 +175,7 @@ def test_no_path_leads_out() -> None:
                 answer = await house.ask(post(path, b"{}"))
                 allowed = path == "/v1/..;/admin"  # no step in any URL, only in some servers' own reading
                 assert answer.status == (200 if allowed else 404), path
+            assert (await house.ask(post("/v1/x", b"", method="TRACE"))).status == 404
             for sent in upstream.seen["all"].requests:
                 assert sent.startswith(b"POST /echo.all/v1/")
 

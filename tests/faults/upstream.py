@@ -42,7 +42,7 @@ class Upstream:
                     name, _, cell = head.split(b"/", 2)[1].decode().partition(".")
                     seen = self.seen[cell]
                     seen.requests.append(head + body)
-                    await SCRIPTS[name](Link(reader, writer, head, seen))
+                    await SCRIPTS[name](Link(reader, writer, head + body, seen))
                     if writer.is_closing():
                         break
         finally:

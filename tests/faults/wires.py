@@ -92,8 +92,8 @@ WIRES: Final[dict[DialectName, Wire]] = {
     "messages": Wire(
         path="/v1/messages",
         streamed_path="/v1/messages",
-        body={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 99},
-        streamed={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 99, "stream": True},
+        body={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1_000_000},
+        streamed={"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1_000_000, "stream": True},
         whole=msgspec.json.encode(MESSAGE),
         events=(
             _event({"type": "message_start", "message": MESSAGE | {"content": [], "stop_reason": None, "usage": {"input_tokens": 3, "output_tokens": 0}}}, named=True),

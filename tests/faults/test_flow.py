@@ -1,0 +1,77 @@
+"""Flow control: a slow caller slows its upstream, what a stream holds is bounded, and overload is told at once."""
+
+import asyncio
+import socket
+
+from tests.faults.living import Living, living, run, until
+from tests.faults.upstream import scripted
+from tests.faults.wires import post, request
+
+MB = 1024 * 1024
+AHEAD = 512 * 1024
+"""Bytes a stream may hold beyond its largest event, whatever its caller does."""
+
+
+def settings(port: int, script: str, more: str = "") -> str:
+    """One upstream."""
+    return f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/{script}.all"\ndialects = ["chat"]\nmax_connections = 2000\n{more}'
+
+
+def test_a_slow_caller_slows_its_upstream() -> None:
+    """With a caller who reads nothing the upstream comes to a standstill after what socket buffers and the gateway hold."""
+
+    async def main() -> None:
+        async with scripted() as upstream, living(settings(upstream.port, "endless")) as house:
+            reader, writer = await _stream(house, 4096)
+            seen = upstream.seen["all"]
+            await asyncio.wait_for(seen.arrived.wait(), 10)
+            before = -1
+            while seen.sent != before:
+                before = seen.sent
+                await asyncio.sleep(0.25)
+            sockets = 8 * MB  # what the kernel takes on both loopback connections
+            assert before < sockets + AHEAD
+            while seen.sent == before:
+                await reader.readexactly(4096)
+            writer.transport.abort()
+
+    run(main())
+
+
+async def _stream(house: Living, buffer: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    house.sent += 1
+    plug = socket.socket()
+    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    plug.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(plug, ("127.0.0.1", house.port))
+    reader, writer = await asyncio.open_connection(sock=plug, limit=buffer)
+    writer.write(request("chat", "m", stream=True))
+    await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+def test_overload_is_told_at_once_and_health_answers() -> None:
+    """Above max_inflight a call gets 503 and Retry-After; health and the counters answer meanwhile; later calls get in."""
+
+    async def main() -> None:
+        more = "[server]\nmax_inflight = 3"
+        async with scripted() as upstream, living(settings(upstream.port, "stall_in_body", more)) as house:
+            streams = [await _stream(house, 65536) for _ in range(3)]
+            for _ in range(20):
+                answer = await house.ask(request("chat", "m", stream=True))
+                assert answer.status == 503
+                assert answer.header(b"retry-after") == b"1"
+                assert b'"overloaded"' in answer.body
+            health = await house.peek(post("/health/live", b"", method="GET"))
+            assert (health.status, bytes(health.body)) == (200, b'{"status":"ok"}')
+            assert house.outcomes() == {"overloaded": 20}
+            for _, writer in streams:
+                writer.transport.abort()
+            await until(lambda: not house.gateway.limits.inflight)
+            on = asyncio.Event()
+            asking = asyncio.ensure_future(house.ask(request("chat", "m", stream=True), on=on))
+            await until(lambda: house.gateway.limits.inflight == 1)
+            on.set()
+            assert (await asking).status in {0, 200}
+
+    run(main())

@@ -1,0 +1,156 @@
+"""The gateway as a process: a thousand streams in bounded memory, a drain that cuts nobody, a kill that loses nothing."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.caller import Answer, ask
+from tests.faults.upstream import Upstream, scripted
+from tests.faults.wires import post, request
+from tests.running import Running, running
+
+STREAMS = 1000
+RSS_LIMIT_MB = 150
+DRAINED = 200
+
+
+def settings(port: int, script: str, more: str = "") -> str:
+    """One upstream, and room for many calls."""
+    return f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/{script}.all"\ndialects = ["chat"]\nmax_connections = 2000\n{more}'
+
+
+def rss_mb(process: Running) -> float:
+    """What a process holds now."""
+    pages = int(Path(f"/proc/{process.process.pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def port_of(gateway: Running) -> int:
+    """The port it listens on."""
+    return int(gateway.url.rpartition(":")[2])
+
+
+async def open_streams(
+    gateway: Running, upstream: Upstream, count: int, ends: asyncio.Event
+) -> list[asyncio.Task[Answer]]:
+    """Streams that are under way, each past its first events, until `ends`."""
+    tasks = [
+        asyncio.ensure_future(ask(port_of(gateway), request("chat", "m", stream=True), on=ends)) for _ in range(count)
+    ]
+    async with asyncio.timeout(30):
+        while len(upstream.seen["all"].requests) < count:  # noqa: ASYNC110 - a list, which sets no event
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.5)
+    return tasks
+
+
+def test_a_thousand_streams_fit() -> None:
+    """A thousand open streams stay within 150 MB; `-s` prints what they take. All are counted when their callers leave."""
+
+    async def main() -> None:
+        async with scripted() as upstream:
+            with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
+                before = rss_mb(gateway)
+                ends = asyncio.Event()
+                tasks = await open_streams(gateway, upstream, STREAMS, ends)
+                after = rss_mb(gateway)
+                health = await ask(port_of(gateway), post("/health/ready", b"", method="GET"))
+                assert health.status == 200
+                ends.set()
+                await asyncio.gather(*tasks)
+                await asyncio.to_thread(counted, gateway, STREAMS, "client_gone")
+                print(  # noqa: T201 - what `-s` is for
+                    f"\nRSS {before:.0f} MB idle, {after:.0f} MB with {STREAMS} streams, {(after - before) * 1024 / STREAMS:.1f} KiB a stream"
+                )
+                assert after < RSS_LIMIT_MB
+
+    asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def counted(gateway: Running, calls: int, outcome: str) -> None:
+    """Wait until so many calls have ended this way, and no other has."""
+    for _ in range(200):
+        if gateway.counted("thinkcap_requests_total") == calls:
+            break
+        time.sleep(0.05)
+    assert (
+        gateway.counted("thinkcap_requests_total", outcome=outcome)
+        == calls
+        == gateway.counted("thinkcap_requests_total")
+    )
+
+
+def test_a_drain_cuts_nobody() -> None:
+    """After SIGTERM 200 running streams go on to their end, a new call is told 503, and the process ends with 0."""
+
+    async def main() -> None:
+        async with scripted() as upstream:
+            with running(settings(upstream.port, "patient", "[server]\ndrain_seconds = 20")) as gateway:
+                tasks = await open_streams(gateway, upstream, DRAINED, asyncio.Event())
+                gateway.process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.5)
+                late = await ask(port_of(gateway), request("chat", "m", stream=True))
+                assert (late.status, late.header(b"retry-after")) == (503, b"1")
+                assert b'"draining"' in late.body
+                assert not any(task.done() for task in tasks)
+                assert gateway.counted("thinkcap_requests_total", outcome="overloaded") == 1
+                assert gateway.counted("thinkcap_inflight_requests") == DRAINED
+                upstream.seen["all"].go_on.set()
+                answers = await asyncio.gather(*tasks)
+                assert all(answer.whole and answer.body.endswith(b"data: [DONE]\n\n") for answer in answers)
+                assert await asyncio.to_thread(gateway.wait) == 0
+
+    asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def test_a_kill_loses_nothing_but_what_ran() -> None:
+    """After SIGKILL a new process starts at once, counts from zero and answers: there is no state to recover."""
+
+    async def main() -> None:
+        async with scripted() as upstream:
+            told = settings(upstream.port, "well")
+            with running(told) as gateway:
+                assert (await ask(port_of(gateway), request("chat", "m", stream=False))).status == 200
+                gateway.process.kill()
+                assert await asyncio.to_thread(gateway.wait) == -signal.SIGKILL
+            with running(told) as gateway:
+                assert gateway.counted("thinkcap_requests_total") == 0
+                assert (await ask(port_of(gateway), request("chat", "m", stream=True))).status == 200
+                await asyncio.to_thread(counted, gateway, 1, "ok")
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("receiver", ["down", "slow", "failing"])
+def test_no_call_waits_for_the_receiver_of_spans(receiver: str) -> None:
+    """Calls are answered in their usual time, and every span that does not arrive is counted."""
+    calls = 40
+
+    async def main() -> None:
+        async with scripted() as upstream:
+            endpoint = {
+                "down": "http://127.0.0.1:1",
+                "slow": f"http://127.0.0.1:{upstream.port}/no_headers.otlp",
+                "failing": f"http://127.0.0.1:{upstream.port}/strange_status.otlp",
+            }[receiver]
+            environ = {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_BSP_MAX_QUEUE_SIZE": "16",
+                "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8", "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
+            }  # fmt: skip
+            with running(settings(upstream.port, "well", '[telemetry]\ntraces = "otlp"'), **environ) as gateway:
+                async with asyncio.timeout(10):
+                    for _ in range(calls):
+                        assert (await ask(port_of(gateway), request("chat", "m", stream=False))).status == 200
+                await asyncio.to_thread(counted, gateway, calls, "ok")
+                lost = 3 * calls - 16 - 8  # but for those that wait or are on their way
+                for _ in range(400):
+                    if gateway.counted("thinkcap_spans_dropped_total") >= lost:
+                        break
+                    await asyncio.sleep(0.05)
+                assert lost <= gateway.counted("thinkcap_spans_dropped_total") <= 3 * calls
+
+    asyncio.run(asyncio.wait_for(main(), 60))
