@@ -66,6 +66,7 @@ class Calling(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._started = self._first = self._seen = self._pieces = 0
+        self._tail = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is there: ask."""
@@ -74,6 +75,7 @@ class Calling(asyncio.Protocol):
 
     def _ask(self) -> None:
         self._first = self._seen = self._pieces = 0
+        self._tail = b""
         self._started = time.perf_counter_ns()
         if self._transport is not None:
             self._transport.write(self._run.request)
@@ -87,14 +89,15 @@ class Calling(asyncio.Protocol):
         run = self._run
         if not run.stream:
             return
-        events = data.count(_EVENT)
+        told = self._tail + data  # an event may begin in the piece before
+        events, self._tail = told.count(_EVENT), told[1 - len(_EVENT) :]
         if events and not self._first:
             self._first = time.perf_counter_ns()
             run.begun(self._first - self._started)
         self._seen += events
         run.chunks += events
         self._pieces += 1
-        if self._pieces % SAMPLE == 0:
+        if self._pieces % SAMPLE == 1:
             start = data.find(STAMP) + len(STAMP)
             if len(STAMP) <= start <= len(data) - DIGITS:
                 run.delay.append(time.monotonic_ns() - int(data[start : start + DIGITS]) * 1000)

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.bench import upstream
 from tests.bench.bars import BARS
-from tests.bench.callers import Run, quantiles, request_of
+from tests.bench.callers import Calling, Run, quantiles, request_of
 from tests.bench.figures import Figure, Kept, Opening, Standing, Start
 from tests.bench.fits import fit
 from tests.bench.live import counters
@@ -154,6 +154,21 @@ def test_a_load_runs_from_end_to_end(load: Load) -> None:
         assert result.chunks == result.done * (load.tokens + 2)
         assert result.first_token is not None
         assert result.delay is not None
+
+
+def test_a_token_cut_in_two_reads_is_one_token() -> None:
+    """However the answer is cut, as many events are counted as came."""
+    events = b"".join(upstream.token(number, 8, 1) for number in range(8))
+    for size in (1, 3, 7, 50, 10_000):
+        run = Run(Job(url=f"http://h:1{CHAT}", load=LOADS["burst1"], model=MODEL))
+
+        async def read(run: Run = run, size: int = size) -> None:
+            calling = Calling(run)
+            for at in range(0, len(events), size):
+                calling.on_body(events[at : at + size])
+
+        asyncio.run(read())
+        assert run.chunks == 8
 
 
 def test_a_report_has_every_part() -> None:
