@@ -222,7 +222,7 @@ def _walks(settings: Settings, served: Served, refused: Sequence[Level]) -> str:
             for purpose in fallback.purposes
         ]
         rows.append((level, *(target or "nothing, passed on" for target in targets)))
-    return _table(rows)
+    return f"{_table(rows)}A list of levels in the refusal wins over these.\n"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:

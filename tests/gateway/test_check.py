@@ -239,7 +239,7 @@ def test_where_a_refused_level_would_go_is_said_for_each_purpose() -> None:
     lines = rows(explain(settings(), "flash 3.8"))
     heading = lines.index(["REFUSED BY google", "SENT FOR compaction", "SENT FOR session-title"])
     passed = "nothing, passed on"
-    assert lines[heading + 1 :] == [
+    assert lines[heading + 1 : -1] == [
         ["off", "low", "low"],
         ["minimal", "low", "low"],
         ["low", passed, "high"],
@@ -248,12 +248,13 @@ def test_where_a_refused_level_would_go_is_said_for_each_purpose() -> None:
         ["xhigh", "low", "high"],
         ["max", "low", "high"],
     ]
+    assert lines[-1] == ["A list of levels in the refusal wins over these."]
 
 
 def test_one_level_is_explained_alone() -> None:
     """Asked for one level, the answer is its row."""
-    assert rows(explain(settings(), "flash 3.8", "minimal"))[-1] == ["minimal", "low", "low"]
-    assert len(rows(explain(settings(), "flash 3.8", "minimal"))) == 8
+    assert rows(explain(settings(), "flash 3.8", "minimal"))[-2] == ["minimal", "low", "low"]
+    assert len(rows(explain(settings(), "flash 3.8", "minimal"))) == 9
 
 
 def test_without_declared_levels_only_the_refusal_can_say_where_to_go() -> None:
