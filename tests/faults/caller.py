@@ -80,7 +80,7 @@ async def _read(plug: socket.socket, answer: Answer, patience: _Patience) -> Non
         receiving = asyncio.ensure_future(loop.sock_recv(plug, patience.receive_bytes))
         leaving = asyncio.ensure_future(patience.on.wait()) if patience.on is not None else None
         await asyncio.wait({receiving, leaving} if leaving else {receiving}, return_when=asyncio.FIRST_COMPLETED)
-        if leaving is not None and not receiving.done():
+        if patience.on is not None and patience.on.is_set():
             receiving.cancel()
             await asyncio.wait({receiving})
             answer.left_at = loop.time()

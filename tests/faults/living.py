@@ -61,6 +61,8 @@ class Living:
         self.port: int = self.sock.getsockname()[1]
         self.server = _Server(config_of(self.gateway))
         self.sent = 0
+        self.uncaught: list[str] = []
+        """What was raised in a callback or a task that nobody waits for."""
 
     async def ask(self, request: bytes, **how: Any) -> Answer:
         """Send one call and read its answer (tests.faults.caller)."""
@@ -108,12 +110,14 @@ class Living:
         assert not _sums(self.telemetry.metrics.inflight.items())
         assert self.telemetry.failures == 0
         assert not self.log_errors
+        assert not self.uncaught
 
 
 @contextlib.asynccontextmanager
 async def living(settings: str, **environ: str) -> AsyncIterator[Living]:
     """Serve until the block ends; then no task, connection, span or call may be left."""
     house = Living(settings, **environ)
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: house.uncaught.append(str(what)))
     serving = asyncio.ensure_future(house.server.serve(sockets=[house.sock]))
     try:
         await until(lambda: house.server.started)
