@@ -1,7 +1,7 @@
 """Bodies of answers on their way: decoded, rejoined, put together from a stream."""
 
 from collections.abc import AsyncIterator
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
@@ -12,7 +12,16 @@ from gateway.mask import mask_of
 from gateway.sse import FrameReader
 from gateway.upstream import UpstreamAnswer
 
+Chunks: TypeAlias = AsyncIterator[bytes]
+
 ERRORS: Final = range(400, 600)
+EVENT_STREAM: Final = b"text/event-stream"
+FIELDS: Final = (b":", b"data:", b"event:", b"id:", b"retry:")
+"""How an event stream may begin."""
+LONGEST_FIELD: Final = max(map(len, FIELDS))
+BEGINNING: Final = 4096
+"""Bytes of a body that are looked at for them."""
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 REDACTED: Final = b"[redacted]"
 """Stands where an error quoted an upstream's key."""
 STEP: Final = 1024
@@ -55,6 +64,26 @@ def status_of(error: bytes) -> int:
     except (msgspec.DecodeError, KeyError, TypeError):
         return 500
     return said if isinstance(said, int) and said in ERRORS else 500
+
+
+async def opened(answer: UpstreamAnswer, coding: Decoder, media: bytes, *, asked: bool) -> tuple[bool, Chunks]:
+    """Whether the body is an event stream, and the body without its coding.
+
+    Its `media` type says so. Where a stream was `asked` for and the type says something else, its first line does (some
+    servers send no type, some call it JSON or text): no JSON and no HTML begins with the name of a field.
+    """
+    chunks = decoded(answer, coding)
+    named = media.split(b";")[0].strip().lower() == EVENT_STREAM
+    if named or not asked:
+        return named, chunks
+    parts: list[bytes] = []
+    begun = b""
+    async for chunk in chunks:
+        parts.append(chunk)
+        begun = (begun + chunk)[:BEGINNING]
+        if len(begun.strip()) > LONGEST_FIELD or len(begun) == BEGINNING:
+            break
+    return begun.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(FIELDS), chain(parts, chunks)
 
 
 def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:

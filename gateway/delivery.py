@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
-from gateway.bodies import REDACTED, Parts, chain, decoded, status_of
+from gateway.bodies import REDACTED, Chunks, Parts, chain, opened, status_of
 from gateway.caller import Caller, new_id
 from gateway.calls import Call, HeaderList, header
-from gateway.coding import Decoder, decoder
+from gateway.coding import decoder
 from gateway.dialects.base import Dialect
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
 from gateway.events import NAMED, CallFailed, CallFinished, Fact, Named, Observer, Turn, attributes
@@ -32,7 +32,6 @@ from gateway.words import EndResult, UpstreamFault
 WHOLE_BYTES: Final = 32 * 1024 * 1024
 """A whole answer above this passes on unjudged; an error does above what is read of one."""
 GOOD: Final = range(200, 300)
-EVENT_STREAM: Final = b"text/event-stream"
 
 
 class Kept(Struct, frozen=True):
@@ -88,17 +87,18 @@ class Delivery:
         coding = decoder(header(answer.headers, b"content-encoding"))
         if coding is None:
             return await self._through(answer, answer.chunks())
-        kind = (header(answer.headers, b"content-type") or b"").split(b";")[0].strip().lower()
-        streamed = answer.status in GOOD and kind == EVENT_STREAM
-        context = self._context
-        if answer.status in GOOD and not streamed and not context.call.events:
+        context, good = self._context, answer.status in GOOD
+        asked = good and context.call.events and (context.call.stream or self._armed.assembled)
+        events, chunks = await opened(answer, coding, header(answer.headers, b"content-type") or b"", asked=asked)
+        streamed = good and events
+        if good and not streamed and not context.call.events:
             return await self._through(answer, answer.chunks())  # a stream without events is not waited for
         self.relay = Relay(context.dialect, self._plan(), context.note, streamed=streamed)
         if not streamed:
-            return await self._whole(answer, coding, self.relay, first)
+            return await self._whole(answer, chunks, self.relay, first)
         if self._armed.assembled:
-            return await self._assembled(answer, coding, self.relay, first)
-        return await self._stream(answer, coding, self.relay, first)
+            return await self._assembled(answer, chunks, self.relay, first)
+        return await self._stream(answer, chunks, self.relay, first)
 
     def end(self, *, by_itself: bool) -> Turn | None:
         """The totals; None when the answer was not judged."""
@@ -119,7 +119,7 @@ class Delivery:
             guarded=self._retry.in_scope and not armed.assembled,
         )
 
-    async def _stream(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
+    async def _stream(self, answer: UpstreamAnswer, chunks: Chunks, relay: Relay, first: Kept | None) -> Brought:
         context = self._context
         caller = context.caller
 
@@ -141,7 +141,7 @@ class Delivery:
             keepalive_seconds=context.keepalive_seconds,
             name=context.policy.upstream,
         )
-        stop = await Pump(relay, Reads(decoded(answer, coding)), caller, terms).run()
+        stop = await Pump(relay, Reads(chunks), caller, terms).run()
         if isinstance(stop, Refused):
             if self._again is not None:
                 return Again(self._again, Kept(answer.status, answer.headers, relay.guarded_bytes))
@@ -186,7 +186,7 @@ class Delivery:
     async def _end_reasoning(self, completion: str) -> EndResult:
         return await self._control.end_reasoning(completion, self._context.note)
 
-    async def _assembled(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
+    async def _assembled(self, answer: UpstreamAnswer, chunks: Chunks, relay: Relay, first: Kept | None) -> Brought:
         """A whole answer from a stream: nothing goes out before it is whole, so giving up can still be a 502."""
         context, parts = self._context, Parts()
         terms = Terms(
@@ -196,7 +196,7 @@ class Delivery:
             hold_seconds=context.policy.hold_seconds,
             name=context.policy.upstream,
         )
-        stop = await Pump(relay, Reads(decoded(answer, coding)), parts, terms).run()
+        stop = await Pump(relay, Reads(chunks), parts, terms).run()
         if stop is not None:
             raise await self._dropped(answer, stop, relay)
         body = parts.body()
@@ -218,10 +218,9 @@ class Delivery:
                 return await self.refuse(first)
         return await self._finish(kept, relay)
 
-    async def _whole(self, answer: UpstreamAnswer, coding: Decoder, relay: Relay, first: Kept | None) -> Brought:
+    async def _whole(self, answer: UpstreamAnswer, chunks: Chunks, relay: Relay, first: Kept | None) -> Brought:
         parts: list[bytes] = []
         size, most = 0, WHOLE_BYTES if answer.status in GOOD else LIMIT
-        chunks = decoded(answer, coding)
         async for chunk in chunks:
             parts.append(chunk)
             size += len(chunk)

@@ -68,6 +68,33 @@ def test_a_coding_cut_short(streamed: bool) -> None:
     assert ends(house) == ("stream_error" if streamed else "upstream_error", "protocol")
 
 
+@pytest.mark.parametrize("media", ["", "application/json", "text/plain"], ids=["no type", "JSON", "text"])
+@pytest.mark.parametrize(
+    "before",
+    [b"", b"\xef\xbb\xbf", b": hello\n\n", b"\r\n\n"],
+    ids=["data first", "a byte order mark", "a comment", "blank lines"],
+)
+def test_a_stream_under_another_name(media: str, before: bytes) -> None:
+    """A stream that was asked for is one, whatever its type says: it flows and is judged, however it is cut."""
+    body = before + text("hello") + chunk(finish="stop") + usage(9) + DONE
+    house = House(answers(*(body[i : i + 1] for i in range(len(body))), media=media))
+    caller = house.asks(request(stream=True, max_tokens=4, stream_options={"include_usage": True}))
+    assert caller.body == body.replace(b'"stop"', b'"length"')
+    assert house.facts.outcome == "ok"
+
+
+@pytest.mark.parametrize("media", ["", "application/json", "text/html"], ids=["no type", "JSON", "HTML"])
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>data: x</html>", b"", b" " * 5_000 + b"{}", b"dat"],
+    ids=["a page", "nothing", "blanks and JSON", "half a name"],
+)
+def test_what_is_no_stream(media: str, body: bytes) -> None:
+    """Anything else that comes in place of a stream passes as it came."""
+    caller = House(answers(*(body[i : i + 7] for i in range(0, len(body), 7)), media=media)).asks(STREAM)
+    assert caller.body == body
+
+
 def test_an_answer_too_large_to_be_judged() -> None:
     """A whole answer above 32 MiB passes on as it comes, and a break in it is a cut."""
     piece = b"x" * (WHOLE_BYTES // 4)
