@@ -280,3 +280,18 @@ async def _gone(house: Living, upstream: Upstream, writer: asyncio.StreamWriter)
     writer.transport.abort()
     await until(lambda: upstream.seen["all"].closed_at > 0)
     await until(lambda: house.outcomes() == {"client_gone": 1})
+
+
+def test_half_a_head_does_not_stay_for_ever() -> None:
+    """A connection that says nothing, or never ends its head, is closed when the time for a head is over."""
+
+    async def main() -> None:
+        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+            house.server.config.timeout_keep_alive = 0.2  # type: ignore[assignment]  # seconds; a fraction will do
+            for part in (b"", CHAT + b"Host"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+                writer.write(part)
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+                writer.close()
+
+    run(main())
