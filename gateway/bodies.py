@@ -77,13 +77,14 @@ async def opened(answer: UpstreamAnswer, coding: Decoder, media: bytes, *, asked
     if named or not asked:
         return named, chunks
     parts: list[bytes] = []
-    begun = b""
+    begun = first = b""
     async for chunk in chunks:
         parts.append(chunk)
         begun = (begun + chunk)[:BEGINNING]
-        if len(begun.strip()) > LONGEST_FIELD or len(begun) == BEGINNING:
+        first = begun.removeprefix(BYTE_ORDER_MARK).lstrip()
+        if len(first) >= LONGEST_FIELD or len(begun) == BEGINNING:
             break
-    return begun.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(FIELDS), chain(parts, chunks)
+    return first.startswith(FIELDS), chain(parts, chunks)
 
 
 def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:
