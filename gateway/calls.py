@@ -61,6 +61,8 @@ class Sent(Struct, frozen=True, kw_only=True):
     """Every level it carries, the one that counts first; empty when none was sent."""
     elsewhere: frozenset[Level] = frozenset()
     """Ladder words that other fields hold as well (`text.verbosity`): such a word alone names no thinking level."""
+    model: str = ""
+    """As the caller wrote it: in a refusal its name says nothing of levels."""
 
 
 NO_LEVEL_SENT = Sent()

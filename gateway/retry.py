@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from gateway.calls import Call
 from gateway.dialects.levels import read_sent, write_level
 from gateway.events import Fact, LevelAnswered, LevelPreempted, LevelRefused, LevelRetried
@@ -72,7 +74,7 @@ class LevelRetry:
 
         A refusal that is recognised is stated in every case, in scope or not.
         """
-        sent = read_sent(self._call.dialect, body)
+        sent = structs.replace(read_sent(self._call.dialect, body), model=self._call.model)
         refusal = read_refusal(status, error, sent, self._policy.patterns)
         self.recognised = refusal is not None
         if refusal is None:

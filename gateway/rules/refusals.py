@@ -41,6 +41,7 @@ from gateway.rules.wordings import (
     QUOTED,
     REFUSES,
     TEMPLATE,
+    anonymous,
     plain,
 )
 from gateway.words import LADDER, Level, level_of
@@ -116,7 +117,7 @@ class _Reading(Struct, frozen=True):
 
 
 def _by_wording(status: int, said: Said, sent: Sent) -> Refusal | None:
-    reading = _read(status, said)
+    reading = _read(status, said, sent.model)
     if reading is None:
         return None
     level = _refused(reading, sent)
@@ -147,9 +148,9 @@ def _above(level: Level) -> tuple[Level, ...]:
     return LADDER[LADDER.index(level) + 1 :]
 
 
-def _read(status: int, said: Said) -> _Reading | None:
+def _read(status: int, said: Said, model: str) -> _Reading | None:
     """The reading of an error that may be about a level; None when it is about something else."""
-    texts = [plain(part) for part in said.texts]
+    texts = [anonymous(plain(part), model) for part in said.texts]
     text = _BETWEEN_TEXTS.join(texts)
     template = TEMPLATE.search(text)
     if not text or "\0" in text or len(text) > _MOST_TEXT:

@@ -7,6 +7,8 @@ spaces. All repeats are bounded or free of overlap, so a hostile text costs time
 import re
 from typing import Final
 
+from gateway.words import level_of
+
 
 def _words(*alternatives: str) -> re.Pattern[str]:
     """One pattern of alternatives, in any case; word ends are those of ASCII: a word ends where Chinese begins."""
@@ -181,4 +183,12 @@ def plain(text: str) -> str:
     """The text with one kind of quote, without escapes, addresses and contractions, in single spaces."""
     for pattern, instead in _FIXES:
         text = pattern.sub(instead, text)
+    return text
+
+
+def anonymous(text: str, model: str) -> str:
+    """The text without the name of the model that was asked, whole or behind its vendor's: it may say anything."""
+    for name in (model, model.rpartition("/")[2]):
+        if name and name.lower() not in PLAIN_WORDS | NOISE and level_of(name) is None:
+            text = re.sub(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", "a model", text, flags=re.IGNORECASE)
     return text

@@ -221,3 +221,26 @@ def test_any_bytes_give_a_value(body: bytes, level: Level | None, status: int) -
         assert refusal.level is not None
         assert level in (None, refusal.level)
         assert refusal.level not in (refusal.listed or ())
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        pytest.param("m-think", "m-think", id="a name without digits"),
+        pytest.param("vendor/deep-thinker", "deep-thinker", id="a name behind its vendor's"),
+        pytest.param("deep-low", "'deep-low'", id="a name that ends in a level"),
+    ],
+)
+def test_the_model_that_was_asked_may_be_named(model: str, said: str) -> None:
+    """Its name is no condition, whatever words it is made of; that of anything else is one."""
+    body = error(f"reasoning_effort=xhigh is not supported for {said}.").encode()
+    asked = Sent(levels=("xhigh",), model=model)
+    assert read_refusal(400, body, asked) == Refusal(level="xhigh", field="reasoning_effort")
+    assert read_refusal(400, body.replace(b"for", b"for batches in"), asked) is None
+
+
+def test_a_model_called_like_a_level_hides_none() -> None:
+    """A name that is a word of the ladder, or of prose, or nothing at all, takes nothing out of the text."""
+    body = error("reasoning_effort=high is not supported for this model.").encode()
+    for model in ("high", "model", "", "/"):
+        assert read_refusal(400, body, Sent(levels=("high",), model=model)) is not None
