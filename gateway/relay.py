@@ -30,7 +30,7 @@ class Relay:
 
     __slots__ = (
         "_actions", "_added", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
-        "_plan", "_read", "_reader", "_spent", "_streamed", "answer",
+        "_plan", "_read", "_reader", "_spent", "_streamed", "_waits", "answer",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None], *, streamed: bool) -> None:
@@ -44,7 +44,7 @@ class Relay:
         self._guarded = plan.guarded
         self._out: list[bytes] = []
         self._actions: list[Action] = []
-        self._looks = 0
+        self._looks = self._waits = 0
         self._plain = self._spent = False
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note, per_frame=plan.per_frame and streamed)
@@ -147,6 +147,7 @@ class Relay:
         return turn
 
     def _take(self, frame: Frame) -> None:
+        self._waits += len(frame.raw)
         if frame.data is None:  # a comment is no event: it neither waits for a hold nor ends one
             self._out.append(frame.raw)
             return
@@ -233,7 +234,7 @@ class Relay:
     def _guard(self, finishes: list[Finish]) -> None:
         if not self._guarded or self._refused:
             return
-        if len(self.guarded_bytes) > GUARD_BYTES:  # it goes now, and cannot be taken back
+        if self._waits > GUARD_BYTES:  # it goes now, and cannot be taken back
             self._guarded = False
         elif self.answer.failed is not None:
             self._actions.append(Refused(self.answer.failed.text))
@@ -291,7 +292,7 @@ class Relay:
     def _flush(self) -> list[Action]:
         actions, self._actions = self._actions, []
         out = self._out
-        if not out or (self._guarded and (actions or len(self.guarded_bytes) <= GUARD_BYTES)):
+        if not out or (self._guarded and (actions or self._waits <= GUARD_BYTES)):
             return actions
         self._guarded = False
         self._out = []
