@@ -27,7 +27,8 @@ WARM: Final = 0.5
 JUDGED_FROM: Final = 300.0
 """Seconds: the allocator has not settled earlier, so a shorter run is held to RSS_LIMIT_MB alone."""
 SLOPE_MB_PER_HOUR: Final = 60.0
-RSS_LIMIT_MB: Final = 180.0
+RSS_LIMIT_MB: Final = 256.0
+"""Idle, and half a megabyte for each of the calls that may run at once on a machine that has no time for them."""
 SHARE: Final = 0.7
 """Of the rate that one burst of plain calls reaches."""
 CALLERS: Final = 32
