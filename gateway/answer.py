@@ -139,7 +139,10 @@ class Answer:
     @property
     def reasoning_tokens(self) -> int:
         """Reasoning tokens counted so far: what a thinking cap sees, so of several choices the most of one."""
-        return max((count.tokens for count in self._counts.values()), default=0)
+        counts = self._counts
+        if len(counts) == 1:  # on every frame of reasoning
+            return next(iter(counts.values())).tokens
+        return max((count.tokens for count in counts.values()), default=0)
 
     @property
     def tokens(self) -> int | None:

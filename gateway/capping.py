@@ -28,12 +28,18 @@ class Capping:
         if any(type(delta) is Content or type(delta) is ToolCall for delta in deltas):
             cap.visible()
         if any(type(delta) is Reasoning for delta in deltas):
-            fired = cap.fired_at
-            step = cap.reasoned(answer.reasoning_tokens)
-            if fired is None and cap.fired_at is not None:
-                self._note(ThinkingCapped(cap.cap, cap.fired_at))
+            step = self.reasoned(answer.reasoning_tokens)
         if answer.finishes or answer.over or answer.failed is not None:
             cap.ended()
+        return step
+
+    def reasoned(self, tokens: int) -> Ask | GiveUp | None:
+        """A frame of reasoning: so many tokens in all so far."""
+        cap = self.cap
+        fired = cap.fired_at
+        step = cap.reasoned(tokens)
+        if fired is None and cap.fired_at is not None:
+            self._note(ThinkingCapped(cap.cap, cap.fired_at))
         return self._stated(step)
 
     def answered(self, result: EndResult) -> GiveUp | None:

@@ -6,7 +6,7 @@ Deltas are delivered before the frame that ends the turn; what one read brought 
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from gateway.actions import Action, EndReasoning, Forward, Refused
 from gateway.answer import PROMOTED_AT, Answer, Plan
@@ -15,12 +15,14 @@ from gateway.deltas import Content, Delta, Done, Failure, Finish, Reasoning, Too
 from gateway.dialects.base import Dialect, Malformed
 from gateway.events import Fact, Turn
 from gateway.hold import Held, Hold
+from gateway.retelling import retold, retold_body
 from gateway.rules.thinking_cap import Ask, GiveUp
-from gateway.sse import Frame, FrameReader, rewrite
-from gateway.words import EndResult, Outcome, Reason
+from gateway.sse import Frame, FrameReader
+from gateway.words import EndResult, Outcome
 
 GUARD_BYTES: Final = 64 * 1024
 """A guarded answer waits for its first delta at most this long, in bytes."""
+RUNS: Final = frozenset({Content, Reasoning})
 LOOKS: Final = 3
 """Early frames that are searched for id and model."""
 
@@ -29,8 +31,8 @@ class Relay:
     """One answer of one attempt. `note` is told each fact at its moment."""
 
     __slots__ = (
-        "_actions", "_added", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
-        "_plan", "_read", "_reader", "_spent", "_streamed", "_waits", "answer",
+        "_actions", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
+        "_plan", "_read", "_reader", "_run", "_spent", "_streamed", "_waits", "answer",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None], *, streamed: bool) -> None:
@@ -40,12 +42,15 @@ class Relay:
         self._every = dialect.finish_rides == "every_frame"
         self._reader = FrameReader()
         self._hold = Hold()
-        self._added = plan.added
         self._guarded = plan.guarded
         self._out: list[bytes] = []
         self._actions: list[Action] = []
         self._looks = self._waits = 0
-        self._plain = self._spent = False
+        self._spent = False
+        self._plain = plan.output_cap.choices == 1 and not plan.added.control
+        self._run: type[Delta] | None = (
+            None  # of a run of frames that say one piece each: the rest of it passes at once
+        )
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note, per_frame=plan.per_frame and streamed)
 
@@ -133,11 +138,7 @@ class Relay:
         if answer.promote():
             body = self._dialect.promote(body)
         settled = answer.settle()
-        for finish in finishes:
-            reason = self._raised(finish, upgraded=settled.verdict == "upgraded")
-            if reason is not None:
-                body = self._dialect.relabel(body, finish.choice, reason).data
-        return body
+        return retold_body(body, finishes, self._dialect, self._plan.output_cap, upgraded=settled.verdict == "upgraded")
 
     def end(self, *, by_itself: bool) -> Turn:
         """The totals, once, at the end."""
@@ -156,8 +157,11 @@ class Relay:
         except Malformed:
             self.answer.turn.malformed += 1
             deltas = ()
-        if self._plain and len(deltas) == 1 and type(deltas[0]) is Content:
+        run = self._run
+        if run is not None and len(deltas) == 1 and type(deltas[0]) is run:
             self._out.append(frame.raw)
+            if run is Reasoning:
+                self._think(deltas[0])
             return
         if self._looks < LOOKS:
             self._identify(frame.data)
@@ -166,8 +170,14 @@ class Relay:
         self._guard(finishes)
         if self._capping is not None:
             self._perform(self._capping.weigh(deltas, self.answer))
-        spoke = bool(deltas) and type(deltas[-1]) is Content
-        self._plain = spoke and not self._hold and not self._guarded and not self._added.control
+        kind = type(deltas[-1]) if deltas and self._plain and not self._hold and not self._guarded else None
+        self._run = kind if kind in RUNS else None
+
+    def _think(self, delta: Any) -> None:
+        """One more frame of reasoning in a run of them."""
+        self.answer.reason(delta)
+        if self._capping is not None:
+            self._perform(self._capping.reasoned(self.answer.reasoning_tokens))
 
     def _identify(self, data: bytes) -> None:
         self._looks += 1
@@ -211,7 +221,7 @@ class Relay:
 
     def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:
         """Send the frame, or hold it; settle when all is known. `told`: a usage stands on it."""
-        raw = self._dialect.strip(frame, self._added) if told or self._added.control else frame.raw
+        raw = self._dialect.strip(frame, self._plan.added) if told or self._plan.added.control else frame.raw
         if finishes and self._every:
             self._let_go(more=True)
         held = Held(raw or b"", frame, finishes)  # None: our asking alone caused this frame
@@ -267,27 +277,13 @@ class Relay:
 
     def _send(self, held: Held, *, upgraded: bool, more: bool) -> None:
         """Send a frame. `more`: the turn may go on, so its finish may be none."""
-        raw, finishes = held.raw, held.finishes
-        if finishes:
-            data, event = held.frame.data or b"", None
+        if held.finishes:
             promoted = "" if more else self.answer.promote()
             if promoted:
-                self._out.append(self._dialect.promoted_event(data, promoted, self.answer.block))
-            reasons = [(finish, self._raised(finish, upgraded=upgraded)) for finish in finishes]
-            for finish, reason in reasons:
-                if reason is not None:
-                    changed = self._dialect.relabel(data, finish.choice, reason)
-                    data, event = changed.data, changed.event or event
-            if data is not held.frame.data:
-                raw = rewrite(held.frame, data, event if held.frame.event is not None else None)
-        self._out.append(raw)
-
-    def _raised(self, finish: Finish, *, upgraded: bool) -> Reason | None:
-        """What the caller is told instead of the word that came; None: that word."""
-        mapped = self._plan.output_cap.overrides.get(finish.raw)
-        if mapped is not None:
-            return mapped if self._dialect.said.get(mapped) != finish.raw else None
-        return "length" if upgraded and finish.reason == "stop" else None
+                self._out.append(self._dialect.promoted_event(held.frame.data or b"", promoted, self.answer.block))
+            self._out.append(retold(held, self._dialect, self._plan.output_cap, upgraded=upgraded))
+        else:
+            self._out.append(held.raw)
 
     def _flush(self) -> list[Action]:
         actions, self._actions = self._actions, []

@@ -42,7 +42,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "answer": "words deltas events tokens rules dialects.base",
         "capping": "words deltas events rules answer",
         "hold": "words deltas sse rules",
-        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold",
+        "retelling": "words deltas sse rules dialects.base hold",
+        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold retelling",
     },
     "shell": {
         "strict": "",

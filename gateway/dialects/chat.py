@@ -41,9 +41,9 @@ from gateway.dialects.base import (
     text_field,
     usable_cap,
 )
-from gateway.dialects.chunks import Chunk, deltas_of, finished, only_reasoning, only_text
+from gateway.dialects.chunks import Chunk, deltas_of, finished, one_piece, only_reasoning
 from gateway.dialects.levels import level_in
-from gateway.dialects.reading import ANSWER_ONLY, DONE, DONE_ONLY, UNREADABLE, read, read_identity
+from gateway.dialects.reading import DONE, DONE_ONLY, UNREADABLE, read, read_identity
 from gateway.errors import CallError
 from gateway.words import DialectName, Reason
 
@@ -128,7 +128,7 @@ class Chat(Dialect):
             if data.strip() == DONE:
                 return DONE_ONLY
             raise Malformed from error
-        return ANSWER_ONLY if only_text(chunk) else deltas_of(chunk, data)
+        return one_piece(chunk) or deltas_of(chunk, data)
 
     def read_body(self, body: bytes) -> Sequence[Delta]:
         """What a whole completion says."""

@@ -1,12 +1,13 @@
 """What one chunk of a chat answer says, in the words of the vendors and their cousins. The table stands in chat.py."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct
 
 from gateway.deltas import Content, Delta, Finish, Reasoning, ToolCall, Usage
 from gateway.dialects.base import FINISH_WORDS, UNFINISHED, count, failure
+from gateway.dialects.reading import ANSWER_ONLY
 
 
 class Said(Struct):
@@ -61,24 +62,24 @@ def deltas_of(chunk: Chunk, data: bytes) -> list[Delta]:
     return deltas
 
 
-def only_text(chunk: Chunk) -> bool:
-    """Whether a chunk is visible text of the first choice and nothing else, as nearly all are."""
+def one_piece(chunk: Chunk) -> Sequence[Delta] | None:
+    """What a chunk says that is one piece of the first choice and nothing else, as nearly all are; None for others."""
     choices = chunk.choices
     if not choices or len(choices) > 1 or chunk.usage is not None or chunk.error is not None:
-        return False
+        return None
     choice = choices[0]
     said = choice.delta
     if said is None or choice.finish_reason is not None or choice.index or chunk.x_groq is not None:
-        return False
-    return (
-        type(said.content) is str
-        and said.content != ""
-        and said.reasoning_content is None
-        and said.reasoning is None
-        and said.reasoning_details is None
-        and said.tool_calls is None
-        and said.function_call is None
-    )
+        return None
+    if said.tool_calls is not None or said.function_call is not None or said.reasoning_details is not None:
+        return None
+    text = said.content
+    if type(text) is str and text:
+        return ANSWER_ONLY if said.reasoning_content is None and said.reasoning is None else None
+    thought = said.reasoning_content or said.reasoning
+    if text or not thought or type(thought) is not str or said.refusal or said.audio or chunk.timings is not None:
+        return None
+    return (Reasoning(thought),)
 
 
 def finished(choice: Choice) -> bool:

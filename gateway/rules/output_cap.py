@@ -59,6 +59,13 @@ class OutputCap(Struct, frozen=True, kw_only=True):
             return Settled(finish.reason, verdict, overrun=overrun)
         return Settled("length", "upgraded", "over" if overrun else "at", overrun)
 
+    def instead(self, finish: Finish, *, upgraded: bool) -> Reason | None:
+        """What the caller is told in place of the word that came; None: that word."""
+        mapped = self.overrides.get(finish.raw)
+        if mapped is not None:
+            return mapped
+        return "length" if upgraded and finish.reason == "stop" else None
+
     def _overrun(self, tokens: int | None) -> int:
         if not self.cap or tokens is None:
             return 0

@@ -19,9 +19,9 @@ WHOLE_CALL, STREAMED_TOKEN = 7_400, 580
 FRAMES = [
     pytest.param(lambda: stream(TEXT), 380, 15, id="a token of text"),
     pytest.param(lambda: stream(TEXT, method="watch"), 380, 15, id="a token of text under a thinking cap"),
-    pytest.param(lambda: stream(TEXT, times=AT_ONCE), 3890, 157, id="sixteen tokens of text in one read"),
-    pytest.param(lambda: stream(THOUGHT), 890, 32, id="a token of reasoning"),
-    pytest.param(lambda: stream(THOUGHT, method="watch"), 1070, 38, id="a token of reasoning under a thinking cap"),
+    pytest.param(lambda: stream(TEXT, times=AT_ONCE), 3890, 174, id="sixteen tokens of text in one read"),
+    pytest.param(lambda: stream(THOUGHT), 530, 19, id="a token of reasoning"),
+    pytest.param(lambda: stream(THOUGHT, method="watch"), 640, 26, id="a token of reasoning under a thinking cap"),
     pytest.param(
         lambda: stream(TIMED, method="control", control=True), 1800, 91, id="a token of reasoning that can be ended"
     ),
