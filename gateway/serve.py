@@ -38,6 +38,13 @@ class Server(uvicorn.Server):
             gc.set_threshold(50_000, 20, 50)
             print(self._ready, flush=True)  # noqa: T201 - the ready line is what the contract says goes to stdout
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, then cut what is still open: an event loop does not end while a caller leaves bytes unread."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is uvicorn's
         """Begin to drain; a second signal ends at once."""
         if self._draining is None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -105,6 +106,32 @@ def test_a_drain_cuts_nobody() -> None:
                 assert await asyncio.to_thread(gateway.wait) == 0
 
     asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def test_a_caller_who_reads_nothing_does_not_keep_the_process() -> None:
+    """With megabytes unread by a caller who stays, the process ends when its time to drain is over, and ends well."""
+
+    async def main() -> int:
+        async with scripted() as upstream:
+            with running(settings(upstream.port, "endless", "[server]\ndrain_seconds = 1")) as gateway:
+                plug = socket.socket()
+                plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                plug.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(plug, ("127.0.0.1", port_of(gateway)))
+                await loop.sock_sendall(plug, request("chat", "m", stream=True))
+                seen = upstream.seen["all"]
+                await asyncio.wait_for(seen.arrived.wait(), 10)
+                before = -1
+                while seen.sent != before:
+                    before = seen.sent
+                    await asyncio.sleep(0.25)
+                gateway.process.send_signal(signal.SIGTERM)
+                status = await asyncio.to_thread(gateway.process.wait, 30)
+                plug.close()
+                return status
+
+    assert asyncio.run(main()) == 0
 
 
 def test_a_kill_loses_nothing_but_what_ran() -> None:
