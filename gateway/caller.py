@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import partial
 from random import getrandbits
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
@@ -22,14 +23,24 @@ class CallerGone(Exception):
     """The caller left before the request was whole."""
 
 
+class Watched(Protocol):
+    """What a server gives a request that can tell when its caller leaves (`strict.Departure`)."""
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call this when the caller leaves."""
+
+    def unwatch(self) -> None:
+        """Nobody needs to know any more."""
+
+
 class Caller:
     """One request's ASGI channel. `watch` cancels the running task when the caller leaves; `gone` says so."""
 
-    __slots__ = ("_receive", "_send", "_watcher", "ended", "gone", "status")
+    __slots__ = ("_departure", "_receive", "_send", "_watcher", "ended", "gone", "status")
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        """Begin with the head of the request read."""
-        self._receive, self._send = receive, send
+    def __init__(self, receive: Receive, send: Send, departure: Watched | None = None) -> None:
+        """Begin with the head of the request read. Without a `departure` a task waits for the caller to leave."""
+        self._receive, self._send, self._departure = receive, send, departure
         self._watcher: asyncio.Task[None] | None = None
         self.status: int | None = None
         """Of the answer; None until its head has gone out."""
@@ -67,12 +78,19 @@ class Caller:
     def watch(self, task: asyncio.Task[Any] | None = None) -> None:
         """From now on, with the request read, cancel the task (the running one) when the caller leaves."""
         task = task or asyncio.current_task()
-        if task is not None:
+        if task is None:
+            return
+        if self._departure is not None:
+            self._departure.watch(partial(self._left, task))
+        else:
             self._watcher = asyncio.ensure_future(self._wait_for_leave(task))
 
     async def _wait_for_leave(self, task: asyncio.Task[Any]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._left(task)
+
+    def _left(self, task: asyncio.Task[Any]) -> None:
         if not self.ended:
             self.gone = True
             task.cancel()
@@ -80,6 +98,8 @@ class Caller:
     def unwatch(self) -> None:
         """The answer is out: nobody needs to know any more."""
         self.ended = True
+        if self._departure is not None:
+            self._departure.unwatch()
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None

@@ -98,7 +98,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, Caller(receive, send))
+        request = Request(scope, Caller(receive, send, scope.get("thinkcap.departure")))
         if request.method == "GET" and request.path == "/v1/models":
             await self._list_models(request)
             return

@@ -6,20 +6,55 @@ pass for headers, and `Upgrade`, behind which httptools takes the body of a requ
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a request's head, and of chunk framing and trailers in a row."""
 MAX_PIPELINED: Final = 16
 """Requests read ahead while an answer is under way: who does not read does not see the caller leave."""
+DEPARTURE: Final = "thinkcap.departure"
+"""Where a request's Departure stands in its ASGI scope."""
 REFUSAL: Final = "the request cannot be read in one way only"
 
 
 class Ambiguous(Exception):
     """The head of a request is too long, or not plain HTTP/1.1."""
+
+
+class Departure:
+    """Tells one request that its caller has left, without a task that waits for it."""
+
+    __slots__ = ("_flow", "_tell", "left")
+
+    def __init__(self, flow: FlowControl) -> None:
+        """`flow` has to read for a departure to be seen."""
+        self._flow = flow
+        self._tell: Callable[[], None] | None = None
+        self.left = False
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call this, once, when the caller leaves; at once when they have left."""
+        self._tell = tell
+        if self.left:
+            tell()
+        else:
+            self._flow.resume_reading()
+
+    def unwatch(self) -> None:
+        """Nobody needs to know any more."""
+        self._tell = None
+
+    def leave(self) -> None:
+        """The caller has left."""
+        self.left = True
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
 
 
 class StrictProtocol(HttpToolsProtocol):
@@ -41,6 +76,7 @@ class StrictProtocol(HttpToolsProtocol):
         if running is not None and not running.response_complete:
             running.disconnected = True
             running.message_event.set()
+            running.scope[DEPARTURE].leave()  # type: ignore[typeddict-item]  # a key of ours
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -78,6 +114,7 @@ class StrictProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         super().on_headers_complete()
         self.scope["headers"] = list(self.headers)
+        self.scope[DEPARTURE] = Departure(self.flow)  # type: ignore[typeddict-unknown-key]  # a key of ours
         if 0 < len(self.pipeline) < MAX_PIPELINED:
             self.flow.resume_reading()
 

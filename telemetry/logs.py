@@ -3,10 +3,12 @@
 Nothing is logged per frame. The model stands as the caller wrote it, bounded, for whoever looks for a typing error.
 """
 
+import asyncio
 import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, BinaryIO, ClassVar, cast
 
 import msgspec
@@ -20,10 +22,44 @@ from telemetry.state import CallState, On
 _encode = msgspec.json.Encoder().encode
 
 
+class OncePerTurn:
+    """A binary stream that is written to once per turn of the event loop, however many lines the turn brought.
+
+    A line a call is a system call a call; calls that end together share one. Outside a loop every line goes out at once.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Stand before a stream."""
+        self._stream = stream
+        self._waiting: list[bytes] = []
+        self._lock = Lock()  # the sender of spans warns from a thread of its own
+
+    def write(self, data: bytes) -> int:
+        """Write, at the end of this turn."""
+        with self._lock:
+            self._waiting.append(data)
+            first = len(self._waiting) == 1
+        if first:
+            try:
+                asyncio.get_running_loop().call_soon(self._write_out)
+            except RuntimeError:  # no loop runs in this thread
+                self._write_out()
+        return len(data)
+
+    def flush(self) -> None:
+        """Lines go out by themselves."""
+
+    def _write_out(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._stream.write(b"".join(waiting))
+            self._stream.flush()
+
+
 def json_log(stream: BinaryIO | None = None) -> FilteringBoundLogger:
     """A logger that writes one JSON object a line to a binary stream (stderr by default)."""
     logger = structlog.wrap_logger(
-        structlog.BytesLogger(stream or sys.stderr.buffer),
+        structlog.BytesLogger(stream or cast("BinaryIO", OncePerTurn(sys.stderr.buffer))),
         processors=[_render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         context_class=dict,

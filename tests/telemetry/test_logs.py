@@ -1,6 +1,9 @@
 """The log: JSON, one line per named fact and per ended call, and nothing in it that is nobody's business."""
 
+import asyncio
 import logging
+from types import SimpleNamespace
+from typing import BinaryIO, cast
 
 import pytest
 
@@ -16,7 +19,7 @@ from gateway.events import (
     OutputOverran,
     Turn,
 )
-from telemetry.logs import SdkWarnings, json_log
+from telemetry.logs import OncePerTurn, SdkWarnings, json_log
 from telemetry.observer import Telemetry
 from tests.telemetry.conftest import Lines
 from tests.telemetry.plays import STARTED, Clock, call, ordinary, play, routed, turn
@@ -125,3 +128,23 @@ def test_warnings_of_the_sdk_become_lines(lines: Lines) -> None:
         logger.removeHandler(handler)
     (line,) = lines.read_all()
     assert (line["event"], line["severity"], len(line["says"])) == ("tracing.trouble", "warning", 128)
+
+
+def test_lines_of_one_turn_leave_together() -> None:
+    """In a loop they wait for its turn to end and go out in one write; outside each goes at once; none is lost."""
+    kept: list[bytes] = []
+    stream = SimpleNamespace(write=kept.append, flush=lambda: None)
+    lines = OncePerTurn(cast("BinaryIO", stream))
+    lines.write(b"before\n")
+    assert kept == [b"before\n"]
+
+    async def turn() -> None:
+        lines.write(b"a\n")
+        lines.write(b"b\n")
+        assert kept == [b"before\n"]
+        await asyncio.sleep(0)
+        assert kept == [b"before\n", b"a\nb\n"]
+        lines.write(b"last\n")
+
+    asyncio.run(turn())
+    assert kept == [b"before\n", b"a\nb\n", b"last\n"]
