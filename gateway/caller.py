@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from random import getrandbits
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
 
+NO_CONTENT: Final = 204
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -107,6 +108,8 @@ class Caller:
     async def start(self, status: int, headers: RawHeaders) -> None:
         """Send the head."""
         self.status = status
+        if status == NO_CONTENT:  # RFC 9110, 8.6: no length there, not even zero
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
