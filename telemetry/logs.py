@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 class OncePerTurn:
     """A binary stream that is written to once per turn of the event loop, however many lines the turn brought.
 
-    """A binary stream that is written to once per turn of the event loop, however many lines that brought.
+    A line a call is a system call a call; calls that end together share one. Outside a loop each goes out at once.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
