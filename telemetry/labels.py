@@ -138,12 +138,12 @@ class Series(Struct, frozen=True, kw_only=True):
         return ((row.upstream, row.model) for row in self.models)
 
     def listed_dialects(self) -> Iterator[tuple[str, ...]]:
-        """(dialect, upstream, model) of the configured models that are called in one dialect only.
+        """(dialect, upstream, model) of the configured models, each in the first of its dialects.
 
-        The others' latencies are born with the first call in a dialect: a histogram for each that might be spoken is
-        thousands of series that nobody ever fills.
+        Latencies in the others are born with the first call in them: a histogram for each dialect that might be spoken
+        is thousands of series that nobody ever fills.
         """
-        return ((row.dialects[0], row.upstream, row.model) for row in self.models if len(row.dialects) == 1)
+        return ((row.dialects[0], row.upstream, row.model) for row in self.models)
 
     def per_method(self, *axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """(upstream, model, method, ...): the methods are those of the row."""
