@@ -19,7 +19,7 @@ default form stands). Where nothing carries a level it is written into the diale
 # gemini     generationConfig.thinkingConfig.thinkingLevel,     ....thinkingBudget 0             ....thinkingLevel
 #            also in snake case
 #
-# Sources: levels.md 3, read in the vendors' SDKs. null and absent are the model's default, not off.
+# Sources: the vendors' own SDKs and documents, 2026-11. null and absent are the model's default, not off.
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias

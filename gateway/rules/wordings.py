@@ -78,7 +78,7 @@ OFFER: Final = _words(
     r"\bone of\b|\bexpected(?: one of)?\b|\b(?:use|try|choose|pick)(?: one of| from| either)?\b|\bonly\b",
     r"\be\.g\.|\bsuch as\b|\bfor example\b|(?:仅|只)?支持|必须是|可选值",
 )
-"""What goes before a list of values. Sources: levels.md 1.3."""
+"""What goes before a list of values. Sources: the refusals in tests/gateway/rules/rejections.jsonl."""
 
 OTHER_FAULT: Final = _words(
     # a combination: the level is fine, its neighbour is not
@@ -112,7 +112,7 @@ OTHER_FAULT: Final = _words(
     r"\bsummary\b|\bspeed\b|\bfidelity\b|\bmoderation\b|\beagerness\b|\bsensitivity\b|\bdepth\b|\bmedia\b",
     r"\bthreshold\b|\b(?:[2-9]|\d\d+) validation errors\b|\bnot exist\b|\bapi[ _-]?key\b|\bblocks?\b|\bpassed back\b",
 )
-"""Near misses: a level named in such a text is not what is wrong. Sources: levels.md 2.1 and 2.2(c)."""
+"""Near misses: a level named in such a text is not what is wrong. Sources: as above."""
 
 OTHER_CODE: Final = _words(
     r"^(?:unsupported|unknown|missing|unrecogni[sz]ed|extra)_.*(?:param|arg|field|forbidden|key)|^extra_forbidden$",

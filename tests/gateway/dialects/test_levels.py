@@ -140,7 +140,7 @@ def test_what_is_no_level_is_none(dialect: DialectName, body: dict[str, Any]) ->
 
 
 def test_words_of_other_settings_are_told() -> None:
-    """levels.md 2.2(b): `low` as a verbosity makes a refusal of `low` doubtful; the conversation and tools do not."""
+    """`low` as a verbosity makes a refusal of `low` doubtful; the conversation and tools do not."""
     body = {
         "reasoning": {"effort": "minimal", "summary": "high"},
         "text": {"verbosity": "low"},

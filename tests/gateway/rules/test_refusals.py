@@ -89,7 +89,7 @@ def test_another_near_miss_is_left_alone(row: dict[str, Any], level: Level | Non
 
 
 def test_a_level_in_another_field_makes_an_unnamed_field_doubtful() -> None:
-    """levels.md 2.2(b): a sentence that names no field counts only while no other field holds the same word."""
+    """A sentence that names no field counts only while no other field holds the same word."""
     body = UNSUPPORTED.encode()
     assert read_refusal(400, body, Sent(levels=("low",))) is not None
     assert read_refusal(400, body, Sent(levels=("low",), elsewhere=frozenset({"low"}))) is None
