@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from random import getrandbits
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
 
-NO_CONTENT: Final = 204
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -108,8 +107,6 @@ class Caller:
     async def start(self, status: int, headers: RawHeaders) -> None:
         """Send the head."""
         self.status = status
-        if status == NO_CONTENT:  # RFC 9110, 8.6: no length there, not even zero
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes) -> None:
