@@ -221,10 +221,8 @@ def _says_nothing_new(word: str) -> bool:
 
 def _named(text: str) -> Iterator[Level]:
     """The levels a sentence names outside its lists; `off` also by what it says (`cannot be disabled`)."""
-    for found in NAMED.finditer(text):
-        level = level_of(found[found.lastindex or 0])
-        if level is not None:
-            yield level
+    words = (found[found.lastindex or 0] for found in NAMED.finditer(text))
+    yield from (level for word in words if (level := level_of(word)) is not None)
     if OFF.search(text):
         yield "off"
 
@@ -234,14 +232,15 @@ def _take_lists(text: str) -> tuple[str, tuple[Level, ...], bool]:
     lists: list[frozenset[Level]] = []
     parts: list[str] = []
     done = 0
-    for offer in OFFER.finditer(text):
-        if offer.end() < done:
-            continue
+    offer = OFFER.search(text)
+    while offer is not None:
         end, levels = _list_at(text, offer.end())
+        following = OFFER.search(text, end if levels else offer.end())
         if levels:
             lists.append(levels)
             parts += (text[done : offer.end()], f" {_MARK} ")
             done = end
+        offer = following
     parts.append(text[done:])
     ladder = tuple(level for level in LADDER if lists and level in lists[0])
     return "".join(parts), ladder, len(set(lists)) < 2  # noqa: PLR2004 - no two that differ

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.gateway.plays import DONE, Stage, chunk, sse, text, usage
+from gateway.rules.thinking_cap import GiveUp, ThinkingCap
+from tests.gateway.plays import DONE, Stage, chunk, sse, text, thought, usage
 
 HELLO, STOP = text("Hello"), chunk(finish="stop")
 
@@ -32,3 +33,17 @@ def test_how_a_stream_counts(frames: list[bytes], outcome: str) -> None:
     stage.feed(*frames)
     stage.close()
     assert stage.relay.outcome == outcome
+
+
+def test_what_a_call_that_was_given_up_still_holds_is_dropped() -> None:
+    """Half an event behind the firing point goes nowhere."""
+    stage = Stage(thinking=ThinkingCap(1, 0, "give_up"), per_frame=True)
+    stage.feed(thought("a") + HELLO[:-9])
+    assert stage.actions == [GiveUp("kept_thinking", 1)]
+    assert stage.take(stage.relay.close()) == b""
+    assert stage.out == thought("a")
+
+
+def test_a_control_call_nobody_made_changes_nothing() -> None:
+    """Without a cap there is nothing to tell."""
+    assert Stage().relay.control_answered("ended") == []
