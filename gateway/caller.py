@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from random import getrandbits
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
 
+DEPARTURE: Final = "thinkcap.departure"
+"""Where a server puts what it has of `Watched` for a request into the ASGI scope."""
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.caller import Caller, CallerGone, Receive, Send, new_id
+from gateway.caller import DEPARTURE, Caller, CallerGone, Receive, Send, new_id
 from gateway.calls import HeaderList, header
 from gateway.dialects import DIALECTS
 from gateway.dialects.base import Dialect
@@ -98,7 +98,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, Caller(receive, send, scope.get("thinkcap.departure")))
+        request = Request(scope, Caller(receive, send, scope.get(DEPARTURE)))
         if request.method == "GET" and request.path == "/v1/models":
             await self._list_models(request)
             return

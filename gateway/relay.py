@@ -23,6 +23,7 @@ from gateway.words import EndResult, Outcome
 GUARD_BYTES: Final = 64 * 1024
 """A guarded answer waits for its first delta at most this long, in bytes."""
 RUNS: Final = frozenset({Content, Reasoning})
+"""Pieces that come in long runs of frames."""
 LOOKS: Final = 3
 """Early frames that are searched for id and model."""
 

@@ -13,12 +13,12 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gateway.caller import DEPARTURE
+
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a request's head, and of chunk framing and trailers in a row."""
 MAX_PIPELINED: Final = 16
 """Requests read ahead while an answer is under way: who does not read does not see the caller leave."""
-DEPARTURE: Final = "thinkcap.departure"
-"""Where a request's Departure stands in its ASGI scope."""
 REFUSAL: Final = "the request cannot be read in one way only"
 
 

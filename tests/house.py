@@ -46,7 +46,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold retelling",
     },
     "shell": {
-        "strict": "",
+        "strict": "caller",
         "cork": "strict",
         "http1": "errors",
         "connection": "errors http1",
