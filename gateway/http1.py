@@ -5,7 +5,7 @@ lines, names that are no tokens, Content-Length twice or beside Transfer-Encodin
 """
 
 from collections.abc import AsyncIterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import httptools
 import httpx
@@ -22,6 +22,9 @@ _CONTINUE, _SWITCHING_PROTOCOLS, _OK, _NO_CONTENT = 100, 101, 200, 204
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+Content: TypeAlias = bytes | AsyncIterable[bytes]
+
+
 class Outgoing(NamedTuple):
     """A request ready for the wire."""
 
@@ -36,59 +39,58 @@ class Outgoing(NamedTuple):
 
 
 def encode(request: httpx.Request) -> Outgoing:
-    """Write a request; its extension `target`, as httpx has it, stands for the path and query of its URL.
+    """Write a request of httpx's; its extension `target` stands for the path and query of its URL.
 
     Raises LocalProtocolError where its head is no HTTP or says something else than its body.
     """
-    method = request.method.encode("ascii", "replace")
     target: bytes = request.extensions.get("target") or request.url.raw_path
-    lines = [b"%b %b HTTP/1.1" % (method, target)]
-    names = [method]
-    hosts = 0
-    length: int | None = None
-    chunked = False
-    for name, value in request.headers.raw:
-        names.append(name)
-        lines.append(name + b": " + value)
-        match name.lower():
-            case b"host":
-                hosts += 1
-            case b"content-length":
-                length = _read_length(value, length)
-            case b"transfer-encoding":
-                if chunked or value.lower() != b"chunked":
-                    raise httpx.LocalProtocolError("the one transfer coding is chunked")
-                chunked = True
-    head = b"\r\n".join(lines) + b"\r\n\r\n"
-    ends = len(lines) + 1
+    stream = request.stream
+    if isinstance(stream, httpx.ByteStream):
+        return write(request.method, target, request.headers.raw, b"".join(stream))
+    if not isinstance(stream, AsyncIterable):
+        raise httpx.LocalProtocolError("the request body is no asynchronous stream")
+    return write(request.method, target, request.headers.raw, stream)
+
+
+def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], content: Content) -> Outgoing:
+    """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
+    verb = method.encode("ascii", "replace")
+    lines = [b"%b: %b\r\n" % pair for pair in headers]
+    head = b"%b %b HTTP/1.1\r\n%b\r\n" % (verb, target, b"".join(lines))
+    ends = len(lines) + 2
     if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
-    if b" " in target or b"" in names or b"".join(names).translate(None, _TOKEN) or method == b"CONNECT":
+    names = [name.lower() for name, _ in headers]
+    tokens = [verb, *names]
+    if b" " in target or b"" in tokens or b"".join(tokens).translate(None, _TOKEN) or verb == b"CONNECT":
         raise httpx.LocalProtocolError("the method, the target or a header name of the request is not allowed")
-    if hosts != 1 or (chunked and length is not None):
+    length, chunked = _framing(headers, names)
+    if names.count(b"host") != 1 or (chunked and length is not None):
         raise httpx.LocalProtocolError("a request has one Host, and Content-Length or Transfer-Encoding")
-    return _with_body(request, head, length, chunked=chunked)
+    bodiless = verb == b"HEAD"
+    if isinstance(content, bytes):
+        if chunked or len(content) != (length or 0):
+            raise httpx.LocalProtocolError("the Content-Length of the request is not the length of its body")
+        return Outgoing(head + content, None, length, bodiless)
+    if length is None and not chunked:
+        raise httpx.LocalProtocolError("a streamed request needs Content-Length or Transfer-Encoding")
+    return Outgoing(head, content, length, bodiless)
 
 
-def _read_length(value: bytes, before: int | None) -> int:
-    if before is not None or not value.isdigit():
-        raise httpx.LocalProtocolError("the Content-Length of the request is no single number")
-    return int(value)
-
-
-def _with_body(request: httpx.Request, head: bytes, length: int | None, *, chunked: bool) -> Outgoing:
-    bodiless = request.method == "HEAD"
-    stream = request.stream
-    if not isinstance(stream, httpx.ByteStream):
-        if not isinstance(stream, AsyncIterable):
-            raise httpx.LocalProtocolError("the request body is no asynchronous stream")
-        if length is None and not chunked:
-            raise httpx.LocalProtocolError("a streamed request needs Content-Length or Transfer-Encoding")
-        return Outgoing(head, stream, length, bodiless)
-    body = b"".join(stream)
-    if chunked or len(body) != (length or 0):
-        raise httpx.LocalProtocolError("the Content-Length of the request is not the length of its body")
-    return Outgoing(head + body, None, length, bodiless)
+def _framing(headers: list[tuple[bytes, bytes]], names: list[bytes]) -> tuple[int | None, bool]:
+    """What the head says of its body: a length, or that it comes in chunks."""
+    length: int | None = None
+    if b"content-length" in names:
+        value = headers[names.index(b"content-length")][1]
+        if names.count(b"content-length") > 1 or not value.isdigit():
+            raise httpx.LocalProtocolError("the Content-Length of the request is no single number")
+        length = int(value)
+    if b"transfer-encoding" not in names:
+        return length, False
+    value = headers[names.index(b"transfer-encoding")][1]
+    if names.count(b"transfer-encoding") > 1 or value.lower() != b"chunked":
+        raise httpx.LocalProtocolError("the one transfer coding is chunked")
+    return length, True
 
 
 class ResponseReader:
@@ -110,7 +112,7 @@ class ResponseReader:
         self.version = b""
         self.reason = b""
         self.headers: list[tuple[bytes, bytes]] = []
-        """Names and values as they came, in order; trailers and informational heads are dropped."""
+        """In order, names in lower case; trailers and informational heads are dropped."""
         self.pieces: list[bytes] = []
         """What has come of the body and was not taken yet; never another list: the parser appends to it."""
         self.on_body = self.pieces.append
@@ -181,14 +183,13 @@ class ResponseReader:
             raise httpx.RemoteProtocolError("the head of the response is too large")
         if self.phase != HEAD:
             return
-        value = value.rstrip(b" \t")
-        match name.lower():
-            case b"content-length":
-                self._framed = True
-            case b"transfer-encoding":
-                if self._framed or value.lower() != b"chunked":
-                    raise httpx.RemoteProtocolError("the one transfer coding is chunked")
-                self._framed = self._chunked = True
+        name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"content-length":
+            self._framed = True
+        elif name == b"transfer-encoding":
+            if self._framed or value.lower() != b"chunked":
+                raise httpx.RemoteProtocolError("the one transfer coding is chunked")
+            self._framed = self._chunked = True
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:

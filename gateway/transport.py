@@ -6,54 +6,63 @@ proxies, redirects, cookies or decompression: a gateway passes those on.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self, TypeAlias
 
 import httpx
 
 from gateway.connection import Connection, Origin
-from gateway.http1 import DONE, encode
+from gateway.http1 import DONE, Outgoing, encode
 from gateway.pool import Pool
 from gateway.resolve import Resolver
 
+Limits: TypeAlias = Mapping[str, float | None]
+"""Seconds, by the names httpx has for them."""
 _PORTS: Final = {b"http": 80, b"https": 443}
 
 
-class _Body(httpx.AsyncByteStream):
-    """The body of a response; the connection goes back exactly once: at the end, on an error or when closed."""
+class Incoming(httpx.AsyncByteStream):
+    """A response on its way: its head, and its body as it comes, which is what httpx calls a stream.
+
+    The connection goes back exactly once: at the end, on an error or when closed.
+    """
 
     def __init__(self, connection: Connection, release: Callable[[Connection], None]) -> None:
+        """Take over a connection that holds a head."""
         self._connection: Connection | None = connection
         self._release = release
+        response = connection.response
+        self.status: int = response.status
+        self.headers = response.headers
+        """In order, names in lower case."""
+        self.version, self.reason = response.version, response.reason
         self._whole = b""
-        if connection.response.phase == DONE:
+        if response.phase == DONE:
             self._whole = connection.take()
             self._end()
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             data, self._whole = self._whole, b""
         else:
-            data = await self._read(self._connection)
+            try:
+                data = await connection.read()
+            except BaseException:
+                self._end()
+                raise
+            if connection.response.phase == DONE:
+                self._end()
         if not data:
             raise StopAsyncIteration
         return data
 
-    async def _read(self, connection: Connection) -> bytes:
-        try:
-            data = await connection.read()
-        except BaseException:
-            self._end()
-            raise
-        if connection.response.phase == DONE:
-            self._end()
-        return data
-
     async def aclose(self) -> None:
+        """Drop what is left. Idempotent."""
         self._whole = b""
         self._end()
 
@@ -101,9 +110,19 @@ class LeanTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and wait for the head of its response. Raises httpx's TransportErrors."""
+        limits: Limits = request.extensions.get("timeout", {})
         outgoing = encode(request)
-        limits: dict[str, float | None] = request.extensions.get("timeout", {})
-        connection = await self._acquire(_origin(request.url), limits.get("pool"))
+        incoming = await self.exchange(origin_of(request.url), outgoing, limits)
+        extensions = {"http_version": incoming.version, "reason_phrase": incoming.reason}
+        return httpx.Response(incoming.status, headers=incoming.headers, stream=incoming, extensions=extensions)
+
+    async def exchange(self, origin: Origin, outgoing: Outgoing, limits: Limits) -> Incoming:
+        """The same without httpx's objects."""
+        connection, closing = self._pool.assign(origin, asyncio.get_running_loop().time())
+        if closing:
+            self._close(closing)
+        if connection is None:
+            connection = await self._wait(origin, limits.get("pool"))
         try:
             while True:
                 try:
@@ -119,11 +138,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
         except BaseException:
             self._release(connection)
             raise
-        response = connection.response
-        headers, extensions = response.headers, {"http_version": response.version, "reason_phrase": response.reason}
-        return httpx.Response(
-            response.status, headers=headers, stream=_Body(connection, self._release), extensions=extensions
-        )
+        return Incoming(connection, self._release)
 
     async def aclose(self) -> None:
         """Close every connection, also those in use, and wait until the sockets are gone."""
@@ -135,11 +150,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
             self._all_lost = asyncio.get_running_loop().create_future()
             await self._all_lost
 
-    async def _acquire(self, origin: Origin, limit: float | None) -> Connection:
-        connection, closing = self._pool.assign(origin, asyncio.get_running_loop().time())
-        self._close(closing)
-        if connection is not None:
-            return connection
+    async def _wait(self, origin: Origin, limit: float | None) -> Connection:
         waiter = self._pool.wait(origin)
         try:
             async with asyncio.timeout(limit):
@@ -204,7 +215,8 @@ class LeanTransport(httpx.AsyncBaseTransport):
             self._all_lost.set_result(None)
 
 
-def _origin(url: httpx.URL) -> Origin:
+def origin_of(url: httpx.URL) -> Origin:
+    """Where a URL leads. Raises UnsupportedProtocol."""
     scheme = url.raw_scheme
     if scheme not in _PORTS:
         raise httpx.UnsupportedProtocol(f"not an http or https URL: {url.scheme}")

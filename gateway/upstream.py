@@ -11,13 +11,11 @@ from msgspec import Struct
 from gateway.calls import HeaderList
 from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from gateway.headers import RawHeaders
+from gateway.http1 import Content
+from gateway.line import Incoming, LeanLine, Line, SeamLine
 from gateway.mask import mask_of
-from gateway.transport import LeanTransport
+from gateway.transport import LeanTransport, Limits
 
-MOST_URLS: Final = 256
-"""Addresses kept ready; targets come from callers, so there is an end to it."""
-BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})
-"""Methods that say nothing of a length when they have no body."""
 LAST_STATUS: Final = 599
 """A server could not pass a higher one on."""
 BESIDE: Final = 64
@@ -27,17 +25,16 @@ BESIDE: Final = 64
 class UpstreamAnswer:
     """The answer of one attempt: its head, then its body as it comes. Close it in every path."""
 
-    __slots__ = ("_chunks", "_mask", "_response", "done", "headers", "name", "secret", "status")
+    __slots__ = ("_incoming", "_mask", "done", "headers", "name", "secret", "status")
 
-    def __init__(self, response: httpx.Response, name: str, secret: bytes | None = None) -> None:
+    def __init__(self, incoming: Incoming, name: str, secret: bytes | None = None) -> None:
         """Take the head. `secret`: what the body is not to repeat."""
-        self._response, self.name, self.secret = response, name, secret
+        self._incoming, self.name, self.secret = incoming, name, secret
         self._mask = mask_of(secret)
-        self._chunks = aiter(response.stream)  # type: ignore[arg-type]  # from an asynchronous transport
         self.done = False
         """The body has come to its end: there is nothing left to drop."""
-        self.status: int = response.status_code
-        self.headers: HeaderList = tuple((key.lower(), value) for key, value in response.headers.raw)
+        self.status: int = incoming.status
+        self.headers: HeaderList = tuple(incoming.headers)
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body, coded as it came. Raises UpstreamBroken and UpstreamTimeout."""
@@ -48,7 +45,7 @@ class UpstreamAnswer:
 
     async def __anext__(self) -> bytes:
         try:
-            data = await anext(self._chunks)
+            data = await self._incoming.__anext__()
         except StopAsyncIteration:
             self.done = True
             held = self._mask.close() if self._mask is not None else b""
@@ -61,7 +58,7 @@ class UpstreamAnswer:
 
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
-        await self._response.aclose()
+        await self._incoming.aclose()
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -86,73 +83,48 @@ class Upstream:
     def __init__(self, terms: Terms, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """The default transport is the one that measures best behind httpx's interface."""
         self.terms = terms
-        self._transport = transport or LeanTransport(max_connections=terms.max_connections)
-        # Calls that have to get through beside a thousand streams wait in no queue of theirs.
-        self._beside = transport or LeanTransport(max_connections=BESIDE)
-        self._url = httpx.URL(terms.url)
-        self._base = self._url.raw_path.rstrip(b"/")
-        self._urls: dict[bytes, httpx.URL] = {}
-        self._limits = {
+        url = httpx.URL(terms.url)
+        limits: Limits = {
             "connect": terms.connect_timeout,
             "pool": terms.connect_timeout,
             "write": terms.idle_timeout,
             "first_byte": terms.first_byte_timeout,
             "read": terms.idle_timeout,
         }
-        self.host: Final = self._url.host
-        self.port: Final = self._url.port or (443 if self._url.scheme == "https" else 80)
+        self._line: Line
+        self._beside: Line
+        if transport is not None:
+            self._line = self._beside = SeamLine(url, limits, transport)
+        else:
+            self._line = LeanLine(url, limits, LeanTransport(max_connections=terms.max_connections))
+            # Calls that have to get through beside a thousand streams wait in no queue of theirs.
+            self._beside = LeanLine(url, limits, LeanTransport(max_connections=BESIDE))
+        self.host: Final = url.host
+        self.port: Final = url.port or (443 if url.scheme == "https" else 80)
 
     async def send(
-        self,
-        method: str,
-        target: bytes,
-        headers: RawHeaders,
-        content: bytes | AsyncIterator[bytes],
-        *,
-        beside: bool = False,
+        self, method: str, target: bytes, headers: RawHeaders, content: Content, *, beside: bool = False
     ) -> UpstreamAnswer:
         """Send a request; the answer once its head is here. `target`: path and query as they go behind the address.
 
         `beside`: on the small pool of its own that control calls have. Raises UpstreamUnreachable, UpstreamBroken,
         UpstreamTimeout.
         """
-        transport = self._beside if beside else self._transport
+        line, name = self._beside if beside else self._line, self.terms.name
         try:
-            request = self._request(method, target, headers, content)
-            answer = UpstreamAnswer(await transport.handle_async_request(request), self.terms.name, self.terms.secret)
+            answer = UpstreamAnswer(await line.send(method, target, headers, content), name, self.terms.secret)
         except httpx.HTTPError as error:
-            raise of_ours(error, self.terms.name) from error
+            raise of_ours(error, name) from error
         except httpx.InvalidURL as error:
-            raise UpstreamBroken(f"upstream {self.terms.name}: the path makes no address", "protocol") from error
+            raise UpstreamBroken(f"upstream {name}: the path makes no address", "protocol") from error
         if answer.status > LAST_STATUS:
             await answer.aclose()
-            raise UpstreamBroken(f"upstream {self.terms.name} answered with a status there is none of", "protocol")
+            raise UpstreamBroken(f"upstream {name} answered with a status there is none of", "protocol")
         return answer
-
-    def _request(
-        self, method: str, target: bytes, headers: RawHeaders, content: bytes | AsyncIterator[bytes]
-    ) -> httpx.Request:
-        """With the stream and all headers given, httpx has nothing to work out: that alone costs 20 microseconds."""
-        url = self._urls.get(target) or self._address(target)
-        extensions = {"timeout": self._limits}
-        if not isinstance(content, bytes):
-            return httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
-        ours = [(b"host", url.netloc)]
-        if content or method not in BODILESS:
-            ours.append((b"content-length", b"%d" % len(content)))
-        body = httpx.ByteStream(content)
-        return httpx.Request(method, url, headers=ours + headers, stream=body, extensions=extensions)
-
-    def _address(self, target: bytes) -> httpx.URL:
-        """Where a target is, kept for the next call to it: making one costs 20 microseconds."""
-        if len(self._urls) >= MOST_URLS:
-            self._urls.clear()
-        url = self._urls[target] = self._url.copy_with(raw_path=self._base + target)
-        return url
 
     async def aclose(self) -> None:
         """Close the pools."""
-        await self._transport.aclose()
+        await self._line.aclose()
         await self._beside.aclose()
 
     async def __aenter__(self) -> Self:

@@ -53,7 +53,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "pool": "errors connection",
         "resolve": "",
         "transport": "errors http1 connection pool resolve",
-        "upstream": "words calls errors headers mask transport",
+        "line": "headers http1 transport",
+        "upstream": "words calls errors headers mask http1 line transport",
         "memory": "words deltas",
         "keys": "words config",
         "caller": "words errors headers",
@@ -99,7 +100,7 @@ IMPURE: Final = (
 )
 
 ONLY: Final[dict[str, str]] = {
-    "httpx": "upstream transport pool connection http1 demo",
+    "httpx": "upstream line transport pool connection http1 demo",
     "opentelemetry": "telemetry",
     "prometheus_client": "telemetry",
     "rich": "demo",

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from gateway.app import Gateway, clients_of, series_of
 from gateway.config import parse_settings
+from gateway.line import LeanLine
 from gateway.serve import config_of, listen
 from telemetry.observer import Telemetry
 from telemetry.records import Record
@@ -86,10 +87,9 @@ class Living:
     @property
     def busy(self) -> int:
         """Upstream connections in an exchange."""
-        transports = [
-            transport for client in self.clients.values() for transport in (client._transport, client._beside)
-        ]
-        return sum(transport.open - transport.idle for transport in transports)  # type: ignore[attr-defined]  # the lean one
+        lines = [line for client in self.clients.values() for line in (client._line, client._beside)]
+        transports = [line._transport for line in lines if isinstance(line, LeanLine)]
+        return sum(transport.open - transport.idle for transport in transports)
 
     @property
     def ended(self) -> int:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from gateway.upstream import MOST_URLS, Terms, Upstream, of_ours
+from gateway.upstream import Terms, Upstream, of_ours
 from tests.gateway.door import Upstreams, answers, fails, run
 
 
@@ -86,19 +86,6 @@ def test_addresses(url: str, target: bytes, sent: str, host: str, port: int) -> 
                 await (await upstream.send("GET", target, [], b"")).aclose()
             assert (upstream.host, upstream.port) == (host, port)
         assert [str(request.url) for request in upstreams.requests] == [sent, sent]
-
-    run(main())
-
-
-def test_addresses_are_not_kept_for_ever() -> None:
-    """Targets come from callers: only so many stay ready."""
-
-    async def main() -> None:
-        upstreams = Upstreams(answers())
-        async with Upstream(Terms(name="up", url="http://up.test"), httpx.MockTransport(upstreams)) as upstream:
-            for number in range(MOST_URLS + 2):
-                await (await upstream.send("GET", b"/%d" % number, [], b"")).aclose()
-            assert len(upstream._urls) == 2
 
     run(main())
 
