@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from gateway.deltas import Content, Failure, Finish, Identity, Reasoning, ToolCall, Usage
+from gateway.deltas import Content, Delta, Done, Failure, Finish, Identity, Reasoning, ToolCall, Usage
 from gateway.dialects.base import NOTHING_ADDED, Additions
 from gateway.events import Fact, FinishRaised, FirstToken, OutputOverran, Turn
 from gateway.rules.output_cap import OutputCap, Settled
@@ -15,6 +15,7 @@ from gateway.words import WORST_FIRST, Outcome
 
 PROMOTABLE: Final = 256 * 1024
 """Bytes of reasoning kept for `reasoning_only = "promote"`; beyond it the rest is not promoted."""
+UNSAID: Final = Finish("", "missing")
 PROMOTED_AT: Final = frozenset({"stop", "length"})
 """Reasoning is promoted when the turn ended in one of these."""
 
@@ -71,7 +72,28 @@ class Answer:
         self.failed: Failure | None = None
         self.over = self.started = self.reasoned = self.visible = self.tool_calls = self.unjudged = False
 
-    def began(self, choice: int) -> None:
+    def hear(self, delta: Delta, *, again: bool = False) -> Finish | None:
+        """Take what was said; gives a finish that counts. `again`: of several words for one choice the last counts."""
+        kind = type(delta)
+        if kind is Reasoning or kind is Content or kind is ToolCall:
+            self._began(delta.choice)  # type: ignore[union-attr]  # as the type says
+            if kind is Reasoning:
+                self.reason(delta)  # type: ignore[arg-type]
+            else:
+                self._speak(delta)  # type: ignore[arg-type]
+        elif kind is Finish:
+            return self._finish(delta, again=again)  # type: ignore[arg-type]
+        elif kind is Usage:
+            self._use(delta)  # type: ignore[arg-type]
+        elif kind is Failure:
+            self.failed = self.failed or delta  # type: ignore[assignment]
+        elif kind is Done:
+            self.over = True
+        else:
+            self.unjudged = True
+        return None
+
+    def _began(self, choice: int) -> None:
         """A piece of the turn came. A finish said earlier for that choice was none."""
         if not self.started:
             self.started = True
@@ -93,7 +115,7 @@ class Answer:
             self._text.append(delta.text)
         self._count(delta.choice).add(delta.text, delta.running)
 
-    def speak(self, delta: Content | ToolCall) -> None:
+    def _speak(self, delta: Content | ToolCall) -> None:
         """Visible text or a tool call came: an exact count of all tokens is no count of reasoning any more."""
         self._count(delta.choice).interrupt()
         if isinstance(delta, Content):
@@ -107,15 +129,17 @@ class Answer:
             count = self._counts[choice] = ReasoningCount(self._per_frame)
         return count
 
-    def finish(self, finish: Finish) -> bool:
-        """Take a finish word. False: another one was said before, which counts; this one is malformed."""
+    def _finish(self, finish: Finish, *, again: bool) -> Finish | None:
+        """Take a finish word. None: another one was said before, which counts; this one is malformed."""
+        if again:
+            self.finishes.pop(finish.choice, None)
         first = self.finishes.setdefault(finish.choice, finish)
         if first.raw != finish.raw:
             self.turn.malformed += 1
-            return False
-        return True
+            return None
+        return finish
 
-    def use(self, usage: Usage) -> None:
+    def _use(self, usage: Usage) -> None:
         """Take a usage: it replaces the last one, save where the server sends one per choice.
 
         What it does not tell stays as it was told before (messages: the input stands in the first event).
@@ -152,9 +176,12 @@ class Answer:
     @property
     def worst(self) -> Finish:
         """The finish the turn counts as: the worst of its choices."""
-        if not self.finishes:
-            return Finish("", "missing")
-        return min(self.finishes.values(), key=lambda finish: WORST_FIRST.index(finish.reason))
+        finishes = self.finishes
+        if not finishes:
+            return UNSAID
+        if len(finishes) == 1:
+            return next(iter(finishes.values()))
+        return min(finishes.values(), key=lambda finish: WORST_FIRST.index(finish.reason))
 
     def could_raise(self, finish: Finish) -> bool:
         """Whether a usage yet to come could make this finish `length`."""

@@ -66,16 +66,17 @@ def status_of(error: bytes) -> int:
     return said if isinstance(said, int) and said in ERRORS else 500
 
 
-async def opened(answer: UpstreamAnswer, coding: Decoder, media: bytes, *, asked: bool) -> tuple[bool, Chunks]:
-    """Whether the body is an event stream, and the body without its coding.
+def is_event_stream(media: bytes | None) -> bool:
+    """Whether the `content-type` names an event stream."""
+    return media is not None and media.split(b";")[0].strip().lower() == EVENT_STREAM
 
-    Its `media` type says so. Where a stream was `asked` for and the type says something else, its first line does (some
-    servers send no type, some call it JSON or text): no JSON and no HTML begins with the name of a field.
+
+async def sniffed(chunks: Chunks) -> tuple[bool, Chunks]:
+    """Whether a body is an event stream in truth, and the body.
+
+    Some servers send no type for a stream that was asked for, some call it JSON or text. Its first line tells: no JSON
+    and no HTML begins with the name of a field.
     """
-    chunks = decoded(answer, coding)
-    named = media.split(b";")[0].strip().lower() == EVENT_STREAM
-    if named or not asked:
-        return named, chunks
     parts: list[bytes] = []
     begun = first = b""
     async for chunk in chunks:

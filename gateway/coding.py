@@ -1,7 +1,7 @@
 """Undoes content codings that come although none was asked for. Pure: bytes in, bytes out."""
 
 import zlib
-from typing import Protocol
+from typing import Final, Protocol
 
 import zstandard
 
@@ -87,15 +87,20 @@ class Zstd:
             raise Truncated("the zstd body ends too early")
 
 
+PLAIN: Final = Plain()
+KINDS: Final[dict[bytes, type[Plain | Gzip | Zstd]]] = {
+    b"": Plain,
+    b"identity": Plain,
+    b"gzip": Gzip,
+    b"x-gzip": Gzip,
+    b"deflate": Gzip,
+    b"zstd": Zstd,
+}
+
+
 def decoder(coding: bytes | None) -> Decoder | None:
     """For the value of `content-encoding`; None for one nobody here knows."""
-    known: dict[bytes, type[Plain | Gzip | Zstd]] = {
-        b"": Plain,
-        b"identity": Plain,
-        b"gzip": Gzip,
-        b"x-gzip": Gzip,
-        b"deflate": Gzip,
-        b"zstd": Zstd,
-    }
-    kind = known.get((coding or b"").strip().lower())
+    if coding is None:
+        return PLAIN
+    kind = KINDS.get(coding.strip().lower())
     return kind() if kind is not None else None

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
-from gateway.bodies import REDACTED, Chunks, Parts, chain, opened, status_of
+from gateway.bodies import REDACTED, Chunks, Parts, chain, decoded, is_event_stream, sniffed, status_of
 from gateway.caller import Caller, new_id
 from gateway.calls import Call, HeaderList, header
 from gateway.coding import decoder
@@ -27,6 +27,7 @@ from gateway.rules.thinking_cap import GiveUp
 from gateway.sse import comment
 from gateway.thinking import Armed, Control
 from gateway.upstream import UpstreamAnswer
+from gateway.whole import Whole
 from gateway.words import EndResult, UpstreamFault
 
 WHOLE_BYTES: Final = 32 * 1024 * 1024
@@ -78,7 +79,7 @@ class Delivery:
     def __init__(self, context: Context, armed: Armed, retry: LevelRetry, control: Control, sent: bytes) -> None:
         """`sent`: the body this is the answer to."""
         self._context, self._armed, self._retry, self._control, self._sent = context, armed, retry, control, sent
-        self.relay: Relay | None = None
+        self.relay: Relay | Whole | None = None
         self.fault: UpstreamFault | None = None
         self._again: bytes | None = None
 
@@ -87,18 +88,21 @@ class Delivery:
         coding = decoder(header(answer.headers, b"content-encoding"))
         if coding is None:
             return await self._through(answer, answer.chunks())
-        context, good = self._context, answer.status in GOOD
-        asked = good and context.call.events and (context.call.stream or self._armed.assembled)
-        events, chunks = await opened(answer, coding, header(answer.headers, b"content-type") or b"", asked=asked)
-        streamed = good and events
-        if good and not streamed and not context.call.events:
-            return await self._through(answer, answer.chunks())  # a stream without events is not waited for
-        self.relay = Relay(context.dialect, self._plan(), context.note, streamed=streamed)
+        context, call, chunks = self._context, self._context.call, decoded(answer, coding)
+        streamed = False
+        if answer.status in GOOD:
+            streamed = is_event_stream(header(answer.headers, b"content-type"))
+            if not streamed and call.events and (call.stream or self._armed.assembled):
+                streamed, chunks = await sniffed(chunks)
+            if not streamed and not call.events:
+                return await self._through(answer, answer.chunks())  # a stream without events is not waited for
         if not streamed:
-            return await self._whole(answer, chunks, self.relay, first)
+            whole = self.relay = Whole(context.dialect, self._plan(), context.note)
+            return await self._whole(answer, chunks, whole, first)
+        relay = self.relay = Relay(context.dialect, self._plan(), context.note)
         if self._armed.assembled:
-            return await self._assembled(answer, chunks, self.relay, first)
-        return await self._stream(answer, chunks, self.relay, first)
+            return await self._assembled(answer, chunks, relay, first)
+        return await self._stream(answer, chunks, relay, first)
 
     def end(self, *, by_itself: bool) -> Turn | None:
         """The totals; None when the answer was not judged."""
@@ -218,7 +222,7 @@ class Delivery:
                 return await self.refuse(first)
         return await self._finish(kept, relay)
 
-    async def _whole(self, answer: UpstreamAnswer, chunks: Chunks, relay: Relay, first: Kept | None) -> Brought:
+    async def _whole(self, answer: UpstreamAnswer, chunks: Chunks, whole: Whole, first: Kept | None) -> Brought:
         parts: list[bytes] = []
         size, most = 0, WHOLE_BYTES if answer.status in GOOD else LIMIT
         async for chunk in chunks:
@@ -228,7 +232,7 @@ class Delivery:
                 return await self._through(answer, chain(parts, chunks), plain=True)
         body = b"".join(parts)
         if answer.status in GOOD:
-            return await self._finish(Kept(answer.status, answer.headers, relay.body(body)), relay)
+            return await self._finish(Kept(answer.status, answer.headers, whole.body(body)), whole)
         self.relay = None
         kept = Kept(answer.status, answer.headers, body)
         again = self._retry.refused(answer.status, body, self._sent)
@@ -242,7 +246,7 @@ class Delivery:
         body = kept.body if secret is None else kept.body.replace(secret, REDACTED)
         return await self._finish(Kept(kept.status, kept.headers, body), None)
 
-    async def _finish(self, kept: Kept, relay: Relay | None) -> Delivered:
+    async def _finish(self, kept: Kept, relay: Relay | Whole | None) -> Delivered:
         caller = self._context.caller
         turn = self.end(by_itself=True) if relay is not None else None
         await caller.start(kept.status, self._headers(kept.headers, length=len(kept.body)))

@@ -11,11 +11,11 @@ from typing import Any, Final
 from gateway.actions import Action, EndReasoning, Forward, Refused
 from gateway.answer import PROMOTED_AT, Answer, Plan
 from gateway.capping import Capping
-from gateway.deltas import Content, Delta, Done, Failure, Finish, Reasoning, ToolCall, Unjudged, Usage
+from gateway.deltas import Content, Delta, Finish, Reasoning, ToolCall, Usage
 from gateway.dialects.base import Dialect, Malformed
 from gateway.events import Fact, Turn
 from gateway.hold import Held, Hold
-from gateway.retelling import retold, retold_body
+from gateway.retelling import retold
 from gateway.rules.thinking_cap import Ask, GiveUp
 from gateway.sse import Frame, FrameReader
 from gateway.words import EndResult, Outcome
@@ -24,6 +24,8 @@ GUARD_BYTES: Final = 64 * 1024
 """A guarded answer waits for its first delta at most this long, in bytes."""
 RUNS: Final = frozenset({Content, Reasoning})
 """Pieces that come in long runs of frames."""
+PIECES: Final = (Content, Reasoning, ToolCall)
+"""Of the turn itself."""
 LOOKS: Final = 3
 """Early frames that are searched for id and model."""
 
@@ -33,12 +35,12 @@ class Relay:
 
     __slots__ = (
         "_actions", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
-        "_plan", "_read", "_reader", "_run", "_spent", "_streamed", "_waits", "answer",
+        "_plan", "_read", "_reader", "_run", "_spent", "_waits", "answer",
     )  # fmt: skip
 
-    def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None], *, streamed: bool) -> None:
-        """Begin an answer that is `streamed`, or a whole body."""
-        self._dialect, self._plan, self._streamed = dialect, plan, streamed
+    def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None]) -> None:
+        """Begin an answer that is streamed."""
+        self._dialect, self._plan = dialect, plan
         self._read = dialect.read_frame
         self._every = dialect.finish_rides == "every_frame"
         self._reader = FrameReader()
@@ -53,7 +55,7 @@ class Relay:
             None  # of a run of frames that say one piece each: the rest of it passes at once
         )
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
-        self.answer = Answer(plan, note, per_frame=plan.per_frame and streamed)
+        self.answer = Answer(plan, note, per_frame=plan.per_frame)
 
     @property
     def holding(self) -> bool:
@@ -68,7 +70,7 @@ class Relay:
     @property
     def outcome(self) -> Outcome:
         """How an answer that ended by itself counts."""
-        return self.answer.outcome(streamed=self._streamed)
+        return self.answer.outcome(streamed=True)
 
     def feed(self, data: bytes) -> list[Action]:
         """What to do about these bytes. Raises EventTooLarge (sse) on an event above its limit."""
@@ -126,21 +128,6 @@ class Relay:
             self._perform(self._capping.answered(result))
         return self._flush()
 
-    def body(self, body: bytes) -> bytes:
-        """A whole answer: a stream of one frame. Unreadable ones pass as they are and count as malformed."""
-        answer = self.answer
-        try:
-            deltas = self._dialect.read_body(body)
-        except Malformed:
-            answer.turn.malformed += 1
-            return body
-        answer.identify(self._dialect.identity(body))
-        finishes = self._absorb(deltas)
-        if answer.promote():
-            body = self._dialect.promote(body)
-        settled = answer.settle()
-        return retold_body(body, finishes, self._dialect, self._plan.output_cap, upgraded=settled.verdict == "upgraded")
-
     def end(self, *, by_itself: bool) -> Turn:
         """The totals, once, at the end."""
         turn = self.answer.end(by_itself=by_itself)
@@ -189,36 +176,16 @@ class Relay:
 
     def _absorb(self, deltas: Sequence[Delta]) -> list[Finish]:
         """Tell the answer what was said; the finishes that count."""
-        answer = self.answer
         finishes: list[Finish] = []
         for delta in deltas:
-            if isinstance(delta, Finish):
-                if self._every:  # the last word counts
-                    answer.finishes.pop(delta.choice, None)
-                if answer.finish(delta):
-                    finishes.append(delta)
-            elif isinstance(delta, Usage):
-                answer.use(delta)
-            elif isinstance(delta, Failure):
-                answer.failed = answer.failed or delta
-            elif isinstance(delta, Done):
-                answer.over = True
-            elif isinstance(delta, Unjudged):
-                answer.unjudged = True
-            else:
-                self._piece(delta)
+            if isinstance(delta, PIECES):
+                if self._hold and self._hold.holds(delta.choice):
+                    self._let_go(more=True)
+                self._guarded = self._refused
+            finish = self.answer.hear(delta, again=self._every)
+            if finish is not None:
+                finishes.append(finish)
         return finishes
-
-    def _piece(self, delta: Reasoning | Content | ToolCall) -> None:
-        answer = self.answer
-        if self._hold and self._hold.holds(delta.choice):
-            self._let_go(more=True)
-        answer.began(delta.choice)
-        self._guarded = self._refused
-        if isinstance(delta, Reasoning):
-            answer.reason(delta)
-        else:
-            answer.speak(delta)
 
     def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:
         """Send the frame, or hold it; settle when all is known. `told`: a usage stands on it."""

@@ -44,6 +44,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "hold": "words deltas sse rules",
         "retelling": "words deltas sse rules dialects.base hold",
         "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold retelling",
+        "whole": "words deltas events dialects.base answer capping retelling",
     },
     "shell": {
         "strict": "caller",
@@ -64,11 +65,11 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "thinking": "words calls errors events headers policy rules dialects.base dialects.budgets memory upstream",
         "bodies": "words coding errors mask sse assemble upstream",
         "delivery": (
-            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay "
+            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller pump reads retry thinking upstream"
         ),
         "exchange": (
-            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay "
+            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller delivery memory pump reads retry thinking upstream"
         ),
         "forward": "words calls errors events headers policy bodies caller delivery exchange upstream",

@@ -18,6 +18,7 @@ from gateway.relay import Relay
 from gateway.rules.output_cap import OutputCap
 from gateway.rules.thinking_cap import ThinkingCap
 from gateway.thinking import arm
+from gateway.whole import Whole
 from gateway.words import DialectName, Method
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
@@ -51,13 +52,11 @@ ANSWERED: Final[HeaderList] = (
 USAGE: Final = {"prompt_tokens": 9, "completion_tokens": 40, "total_tokens": 49}
 
 
-def relay(
-    dialect: DialectName = "chat", *, method: Method | None = None, control: bool = False, streamed: bool = True
-) -> Relay:
+def relay(dialect: DialectName = "chat", *, method: Method | None = None, control: bool = False) -> Relay:
     """An answer under an armed output cap, and under a thinking cap where a method for it is named."""
     thinking = ThinkingCap(FAR, 256, method, 1) if method is not None else None
     plan = Plan(output_cap=OutputCap(cap=FAR), thinking=thinking, added=Additions(usage=True, control=control))
-    return Relay(DIALECTS[dialect], plan, lambda _fact: None, streamed=streamed)
+    return Relay(DIALECTS[dialect], plan, lambda _fact: None)
 
 
 def stream(frame: bytes, *, times: int = 1, dialect: DialectName = "chat", **armed: Any) -> Step:
@@ -107,7 +106,7 @@ def whole(characters: int = 1000) -> Step:
         policy = policies.of(call)
         armed = arm(call, policy, memory)
         plan = Plan(output_cap=policy.output_cap, added=armed.caused, thinking=armed.cap(policy))
-        passing = Relay(DIALECTS["chat"], plan, lambda _fact: None, streamed=False)
+        passing = Whole(DIALECTS["chat"], plan, lambda _fact: None)
         return DIALECTS["chat"].upstream_body(call, armed.added), passing.body(answered), passing.end(by_itself=True)
 
     return step

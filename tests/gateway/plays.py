@@ -12,6 +12,7 @@ from gateway.dialects.base import Dialect
 from gateway.events import Fact, FirstToken, Turn
 from gateway.relay import Relay
 from gateway.rules.output_cap import OutputCap
+from gateway.whole import Whole
 
 CHAT = DIALECTS["chat"]
 DONE = b"data: [DONE]\n\n"
@@ -45,15 +46,16 @@ def thought(words: str, **more: Any) -> bytes:
 
 
 class Stage:
-    """A relay and what has come of it: `out` bytes, `actions` besides, `facts`."""
+    """A relay, or what judges a whole answer, and what has come of it: `out` bytes, `actions` besides, `facts`."""
 
-    def __init__(self, dialect: Dialect = CHAT, *, streamed: bool = True, **plan: Any) -> None:
+    def __init__(self, dialect: Dialect = CHAT, **plan: Any) -> None:
         """A plan has a cap of 64 unless it says otherwise."""
         self.facts: list[Fact] = []
         self.out = b""
         self.actions: list[Action] = []
         plan.setdefault("output_cap", OutputCap(cap=64))
-        self.relay = Relay(dialect, Plan(**plan), self.facts.append, streamed=streamed)
+        self.relay = Relay(dialect, Plan(**plan), self.facts.append)
+        self.whole = Whole(dialect, Plan(**plan), self.facts.append)
 
     def take(self, actions: Iterable[Action]) -> bytes:
         """Keep what these actions say; the bytes they forward."""

@@ -91,7 +91,7 @@ class Stage:
             "end_reasoning": self._end_reasoning,
             "refused": lambda _: False,
         } | self.terms
-        relay = Relay(CHAT, Plan(**self.plan), self.facts.append, streamed=True)
+        relay = Relay(CHAT, Plan(**self.plan), self.facts.append)
         return await Pump(relay, Reads(self._body()), self.sink, Terms(**terms)).run()
 
     def run(self) -> Stop | None:

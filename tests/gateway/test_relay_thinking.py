@@ -207,12 +207,12 @@ def test_thinking_nobody_saw(method: Method, outcome: CapOutcome) -> None:
 @pytest.mark.parametrize("method", ["control", "give_up"])
 def test_a_whole_body_instead_of_a_stream(method: Method) -> None:
     """A whole answer that thought past the cap was out of reach."""
-    on = stage(method, streamed=False, per_frame=False)
-    on.relay.body(
+    on = stage(method, per_frame=False)
+    on.whole.body(
         b'{"id":"c","choices":[{"message":{"reasoning_content":"%s","content":"a"},"finish_reason":"stop"}]}'
         % (b"t" * 40)
     )
-    assert on.relay.end(by_itself=True).thinking_outcome == "unable"
+    assert on.whole.end(by_itself=True).thinking_outcome == "unable"
 
 
 @pytest.mark.parametrize("read", [1, 7, 64], ids=["byte by byte", "seven bytes a read", "64 bytes a read"])

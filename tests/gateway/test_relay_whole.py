@@ -12,10 +12,10 @@ BODY = b'{"id":"c1", "choices": [{"index":0,"message":{"content":"Four."},"finis
 
 def test_a_whole_answer_is_judged_by_the_same_rule() -> None:
     """One word changes, every other byte stays."""
-    stage = Stage(streamed=False)
-    assert stage.relay.body(BODY) == BODY.replace(b'"stop"', b'"length"')
+    stage = Stage()
+    assert stage.whole.body(BODY) == BODY.replace(b'"stop"', b'"length"')
     assert stage.told == RAISED_105
-    assert stage.relay.outcome == "ok"
+    assert stage.whole.outcome == "ok"
 
 
 @pytest.mark.parametrize(
@@ -31,15 +31,15 @@ def test_a_whole_answer_is_judged_by_the_same_rule() -> None:
 )
 def test_how_a_whole_answer_counts(body: bytes, outcome: str, malformed: int) -> None:
     """What cannot be read passes as it is."""
-    stage = Stage(streamed=False)
-    assert stage.relay.body(body) == body
-    assert stage.relay.outcome == outcome
-    assert stage.relay.end(by_itself=True).malformed == malformed
+    stage = Stage()
+    assert stage.whole.body(body) == body
+    assert stage.whole.outcome == outcome
+    assert stage.whole.end(by_itself=True).malformed == malformed
 
 
 def test_a_whole_answer_of_reasoning_is_promoted() -> None:
     """Moved, not copied."""
     body = b'{"choices":[{"index":0,"message":{"content":null,"reasoning_content":"Four."},"finish_reason":"stop"}]}'
-    stage = Stage(streamed=False, promote=True, output_cap=OutputCap())
-    assert stage.relay.body(body) == b'{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}]}'
-    assert stage.relay.end(by_itself=True).reasoning_only
+    stage = Stage(promote=True, output_cap=OutputCap())
+    assert stage.whole.body(body) == b'{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}]}'
+    assert stage.whole.end(by_itself=True).reasoning_only

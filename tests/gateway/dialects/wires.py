@@ -56,13 +56,13 @@ def wire(dialect: DialectName, name: str) -> Wire:
 
 def play(answer: Wire, *pieces: bytes, cap: OutputCap | None = None, **plan: Any) -> Outcomes:
     """Pass an answer through, whole or in these pieces, without a cap unless one is given."""
-    stage = Stage(answer.dialect, streamed=answer.streamed, output_cap=cap or OutputCap(), **plan)
+    stage = Stage(answer.dialect, output_cap=cap or OutputCap(), **plan)
     if answer.streamed:
         stage.feed(*(pieces or (answer.data,)))
         turn = stage.close()
         return Outcomes(stage.out, stage.facts, turn, stage.relay.outcome)
-    body = stage.relay.body(answer.data)
-    return Outcomes(body, stage.facts, stage.relay.end(by_itself=True), stage.relay.outcome)
+    body = stage.whole.body(answer.data)
+    return Outcomes(body, stage.facts, stage.whole.end(by_itself=True), stage.whole.outcome)
 
 
 def frames(data: bytes) -> list[Frame]:

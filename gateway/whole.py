@@ -1,0 +1,55 @@
+"""One whole answer passing through: judged by the same rules as a stream, as if it were a single event of one. Pure."""
+
+from collections.abc import Callable
+
+from gateway.answer import Answer, Plan
+from gateway.capping import Capping
+from gateway.dialects.base import Dialect, Malformed
+from gateway.events import Fact, Turn
+from gateway.retelling import retold_body
+from gateway.words import Outcome
+
+
+class Whole:
+    """One answer of one attempt. `note` is told each fact at its moment."""
+
+    __slots__ = ("_capping", "_dialect", "_plan", "answer")
+
+    def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None]) -> None:
+        """Begin an answer that comes whole."""
+        self._dialect, self._plan = dialect, plan
+        self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
+        self.answer = Answer(plan, note, per_frame=False)
+
+    @property
+    def over(self) -> bool:
+        """The turn is over."""
+        return self.answer.over
+
+    @property
+    def outcome(self) -> Outcome:
+        """How an answer that ended by itself counts."""
+        return self.answer.outcome(streamed=False)
+
+    def body(self, body: bytes) -> bytes:
+        """The body as it goes out. Unreadable ones pass as they are and count as malformed."""
+        answer, dialect = self.answer, self._dialect
+        try:
+            deltas = dialect.read_body(body)
+        except Malformed:
+            answer.turn.malformed += 1
+            return body
+        answer.identify(dialect.identity(body))
+        again = dialect.finish_rides == "every_frame"
+        finishes = [finish for delta in deltas if (finish := answer.hear(delta, again=again)) is not None]
+        if answer.promote():
+            body = dialect.promote(body)
+        upgraded = answer.settle().verdict == "upgraded"
+        return retold_body(body, finishes, dialect, self._plan.output_cap, upgraded=upgraded)
+
+    def end(self, *, by_itself: bool) -> Turn:
+        """The totals, once, at the end."""
+        turn = self.answer.end(by_itself=by_itself)
+        if self._capping is not None:
+            self._capping.end(turn, self.answer.reasoning_tokens)
+        return turn
