@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from gateway.deltas import Content, Delta, Done, Failure, Finish, Identity, Reasoning, ToolCall, Usage
 from gateway.dialects.base import NOTHING_ADDED, Additions
@@ -33,44 +33,28 @@ class Plan(Struct, frozen=True, kw_only=True):
     """A level may still be refused: nothing goes out before the first delta."""
 
 
-class Answer:
+class Answer(Struct):
     """The state of one answer. Told every delta, asked for the verdict, the outcome and the totals."""
 
-    __slots__ = (
-        "_counts",
-        "_note",
-        "_per_frame",
-        "_plan",
-        "_promoted",
-        "_text",
-        "_told",
-        "block",
-        "failed",
-        "finishes",
-        "over",
-        "reasoned",
-        "settled",
-        "started",
-        "tool_calls",
-        "turn",
-        "unjudged",
-        "visible",
-    )
-
-    def __init__(self, plan: Plan, note: Callable[[Fact], None], *, per_frame: bool) -> None:
-        """Begin with nothing said."""
-        self._plan, self._note = plan, note
-        self._per_frame = per_frame
-        self._counts: dict[int, ReasoningCount] = {}
-        self._text: list[str] = []
-        self._told: Literal["", "summary", "text"] = ""
-        self._promoted = False
-        self.block = 0
-        self.turn = Turn(output_cap=plan.output_cap.cap or None, choices=plan.output_cap.choices)
-        self.finishes: dict[int, Finish] = {}
-        self.settled: Settled | None = None
-        self.failed: Failure | None = None
-        self.over = self.started = self.reasoned = self.visible = self.tool_calls = self.unjudged = False
+    plan: Plan
+    note: Callable[[Fact], None]
+    per_frame: bool = False
+    """The frames of this answer are tokens."""
+    turn: Turn = field(default_factory=Turn)
+    finishes: dict[int, Finish] = {}
+    settled: Settled | None = None
+    failed: Failure | None = None
+    block: int = 0
+    over: bool = False
+    started: bool = False
+    reasoned: bool = False
+    visible: bool = False
+    tool_calls: bool = False
+    unjudged: bool = False
+    _counts: dict[int, ReasoningCount] = {}
+    _text: list[str] = []
+    _told: Literal["", "summary", "text"] = ""
+    _promoted: bool = False
 
     def hear(self, delta: Delta, *, again: bool = False) -> Finish | None:
         """Take what was said; gives a finish that counts. `again`: of several words for one choice the last counts."""
@@ -97,7 +81,7 @@ class Answer:
         """A piece of the turn came. A finish said earlier for that choice was none."""
         if not self.started:
             self.started = True
-            self._note(FirstToken())
+            self.note(FirstToken())
         if self.finishes:
             self.finishes.pop(choice, None)
 
@@ -111,7 +95,7 @@ class Answer:
         if self._told == "summary" and not delta.summary:
             self._counts, self._text = {}, []
         self._told = "summary" if delta.summary else "text"
-        if self._plan.promote and len(self._text) < PROMOTABLE and not self.visible:
+        if self.plan.promote and len(self._text) < PROMOTABLE and not self.visible:
             self._text.append(delta.text)
         self._count(delta.choice).add(delta.text, delta.running)
 
@@ -126,7 +110,7 @@ class Answer:
     def _count(self, choice: int) -> ReasoningCount:
         count = self._counts.get(choice)
         if count is None:
-            count = self._counts[choice] = ReasoningCount(self._per_frame)
+            count = self._counts[choice] = ReasoningCount(self.per_frame)
         return count
 
     def _finish(self, finish: Finish, *, again: bool) -> Finish | None:
@@ -185,11 +169,11 @@ class Answer:
 
     def could_raise(self, finish: Finish) -> bool:
         """Whether a usage yet to come could make this finish `length`."""
-        return self._plan.output_cap.could_raise(finish, tool_calls=self.tool_calls)
+        return self.plan.output_cap.could_raise(finish, tool_calls=self.tool_calls)
 
     def judge(self, finish: Finish) -> Settled:
         """The verdict as of now, without stating it."""
-        return self._plan.output_cap.settle(finish, self.tokens, tool_calls=self.tool_calls)
+        return self.plan.output_cap.settle(finish, self.tokens, tool_calls=self.tool_calls)
 
     def settle(self, *, gone: bool = False) -> Settled:
         """The verdict, stated once. `gone`: the finish went out already as it was, so it cannot be raised any more."""
@@ -204,9 +188,9 @@ class Answer:
 
     def _state(self, settled: Settled) -> None:
         if settled.overrun:
-            self._note(OutputOverran(self._plan.output_cap.cap or 0, self.tokens or 0, settled.verdict))
+            self.note(OutputOverran(self.plan.output_cap.cap or 0, self.tokens or 0, settled.verdict))
         if settled.kind is not None:
-            self._note(FinishRaised(self.worst.reason, settled.returned, settled.kind))
+            self.note(FinishRaised(self.worst.reason, settled.returned, settled.kind))
 
     @property
     def reasoning_only(self) -> bool:
@@ -216,7 +200,7 @@ class Answer:
     @property
     def may_promote(self) -> bool:
         """No answer came so far, and the reasoning would be put in its place."""
-        return self._plan.promote and self.reasoning_only and not self._promoted
+        return self.plan.promote and self.reasoning_only and not self._promoted
 
     def promote(self) -> str:
         """The reasoning to be promoted when no answer came, once; "" when there is nothing to promote."""
@@ -237,12 +221,13 @@ class Answer:
 
     def end(self, *, by_itself: bool) -> Turn:
         """The totals. `by_itself`: the upstream said all it had to say, nobody broke off."""
-        turn, usage = self.turn, self.turn.usage
+        turn, usage, rule = self.turn, self.turn.usage, self.plan.output_cap
+        turn.output_cap, turn.choices = rule.cap or None, rule.choices
         if by_itself or self.finishes:
             settled = self.settle(gone=True)
             turn.returned, turn.verdict = settled.returned, settled.verdict
         turn.reported = self.worst.reason
-        turn.raw_reasons = tuple(finish.raw for _, finish in sorted(self.finishes.items()))
+        turn.raw_reasons = tuple([self.finishes[choice].raw for choice in sorted(self.finishes)])
         turn.usage_missing = (by_itself or bool(self.finishes)) and self.failed is None and self.tokens is None
         turn.reasoning_only = by_itself and self.reasoning_only and turn.reported in {"stop", "length"}
         if usage is not None and usage.reasoning is not None and (usage.reasoning or not self.reasoned):

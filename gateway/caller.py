@@ -106,16 +106,16 @@ class Caller:
             self._watcher.cancel()
             self._watcher = None
 
-    async def start(self, status: int, headers: RawHeaders) -> None:
+    def start(self, status: int, headers: RawHeaders) -> Awaitable[None]:
         """Send the head."""
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        return self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def write(self, data: bytes) -> None:
-        """Send a piece of the body; returns when there is room for more."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Send a piece of the body; done when there is room for more."""
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def end(self, data: bytes = b"") -> None:
+    def end(self, data: bytes = b"") -> Awaitable[None]:
         """Send the last piece; from now on the caller may leave."""
         self.ended = True
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        return self._send({"type": "http.response.body", "body": data, "more_body": False})

@@ -5,19 +5,17 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
 from gateway.bodies import REDACTED, Chunks, Parts, chain, decoded, is_event_stream, sniffed, status_of
-from gateway.caller import Caller, new_id
-from gateway.calls import Call, HeaderList, header
+from gateway.caller import new_id
+from gateway.calls import HeaderList, header
 from gateway.coding import decoder
-from gateway.dialects.base import Dialect
+from gateway.context import Again, Brought, Context, Delivered, Kept
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
-from gateway.events import NAMED, CallFailed, CallFinished, Fact, Named, Observer, Turn, attributes
+from gateway.events import CallFailed, CallFinished, Named, Turn, attributes
 from gateway.headers import RawHeaders, to_caller
-from gateway.policy import Policy
 from gateway.pump import Pump, Stop, Terms
 from gateway.reads import Reads
 from gateway.relay import Relay
@@ -33,44 +31,6 @@ from gateway.words import EndResult, UpstreamFault
 WHOLE_BYTES: Final = 32 * 1024 * 1024
 """A whole answer above this passes on unjudged; an error does above what is read of one."""
 GOOD: Final = range(200, 300)
-
-
-class Kept(Struct, frozen=True):
-    """A refusal as the caller would get it, kept in case the re-issue is refused as well."""
-
-    status: int
-    headers: HeaderList
-    body: bytes
-
-
-class Again(Struct, frozen=True):
-    """The answer was a refusal of a level: this body goes out next."""
-
-    body: bytes
-    kept: Kept
-
-
-Delivered = CallFinished | CallFailed
-Brought = Delivered | Again
-
-
-class Context(Struct, kw_only=True):
-    """What all attempts of one call share."""
-
-    call: Call
-    policy: Policy
-    dialect: Dialect
-    caller: Caller
-    observer: Observer
-    secret: bytes | None = None
-    keepalive_seconds: float = 0.0
-    stated: list[Named] = []
-
-    def note(self, fact: Fact) -> None:
-        """State a fact, also to a caller who asked for facts."""
-        if self.call.wishes.facts and isinstance(fact, NAMED):
-            self.stated.append(fact)
-        self.observer.note(fact)
 
 
 class Delivery:
@@ -223,15 +183,18 @@ class Delivery:
         return await self._finish(kept, relay)
 
     async def _whole(self, answer: UpstreamAnswer, chunks: Chunks, whole: Whole, first: Kept | None) -> Brought:
-        parts: list[bytes] = []
-        size, most = 0, WHOLE_BYTES if answer.status in GOOD else LIMIT
-        async for chunk in chunks:
-            parts.append(chunk)
-            size += len(chunk)
-            if size > most:
-                return await self._through(answer, chain(parts, chunks), plain=True)
-        body = b"".join(parts)
-        if answer.status in GOOD:
+        good = answer.status in GOOD
+        body = answer.at_once() if good and chunks is answer else None
+        if body is None:
+            parts: list[bytes] = []
+            size, most = 0, WHOLE_BYTES if good else LIMIT
+            async for chunk in chunks:
+                parts.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    return await self._through(answer, chain(parts, chunks), plain=True)
+            body = b"".join(parts)
+        if good:
             return await self._finish(Kept(answer.status, answer.headers, whole.body(body)), whole)
         self.relay = None
         kept = Kept(answer.status, answer.headers, body)
@@ -284,7 +247,8 @@ class Delivery:
         return headers
 
     def _comments(self) -> bytes:
-        stated, self._context.stated = self._context.stated, []
+        stated = self._context.stated[:]
+        self._context.stated.clear()
         return b"".join(comment(b"thinkcap " + msgspec.json.encode(_told(fact))) for fact in stated)
 
     def _totals(self, turn: Turn | None) -> bytes:

@@ -1,6 +1,7 @@
 """One judged call, from the request read to the last byte of the answer: attempt after attempt, one delivery each."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -8,16 +9,20 @@ from msgspec import Struct, structs
 
 from gateway.caller import Caller
 from gateway.calls import Call, HeaderList
-from gateway.delivery import GOOD, Again, Brought, Context, Delivery, Kept
+from gateway.context import Again, Brought, Context, Kept
+from gateway.delivery import GOOD, Delivery
 from gateway.dialects.base import Dialect
 from gateway.errors import ThinkingOverrun, UpstreamError
 from gateway.events import (
+    NAMED,
     AttemptAnswered,
     AttemptEnded,
     AttemptStarted,
     CallAbandoned,
     CallFinished,
     Ending,
+    Fact,
+    Named,
     Observer,
     Turn,
 )
@@ -75,9 +80,12 @@ class Exchange:
             dialect=self._dialect,
             caller=caller,
             observer=observer,
+            note=observer.note,
             secret=self._upstream.terms.secret,
             keepalive_seconds=self._door.keepalive_seconds,
         )
+        if self._call.wishes.facts:
+            context.note = partial(_state, observer.note, context.stated)
         retry = LevelRetry(self._call, self._policy, self._memory, context.note)
         body = retry.first(self._call.body)
         first: Kept | None = None
@@ -87,7 +95,8 @@ class Exchange:
         try:
             while True:
                 # Armed anew each time: a budget never stands beside a level, and a retry may bring one in.
-                armed = arm(structs.replace(self._call, body=body), self._policy, self._memory)
+                call = self._call if body is self._call.body else structs.replace(self._call, body=body)
+                armed = arm(call, self._policy, self._memory)
                 self._delivery = Delivery(context, armed, retry, control, body)
                 sent = self._dialect.upstream_body(armed.call, armed.added)
                 ending = await self._attempt(self._delivery, sent, first, retried=retry.retried)
@@ -138,12 +147,19 @@ class Exchange:
         finally:
             note(AttemptEnded(kind="forward", number=number, status=status, fault=delivery.fault or fault))
 
-    async def _send(self, body: bytes, *, retried: bool) -> UpstreamAnswer:
+    def _send(self, body: bytes, *, retried: bool) -> Awaitable[UpstreamAnswer]:
         upstream = self._upstream
         own = self._context.observer.trace_headers() if upstream.terms.forward_trace else ()
         if retried and self._policy.provider == "thinkcap":
             own = (*own, MARKER)
-        return await upstream.send("POST", self._door.target, _forwarded(self._call, self._door, *own), body)
+        return upstream.send("POST", self._door.target, _forwarded(self._call, self._door, *own), body)
+
+
+def _state(note: Callable[[Fact], None], stated: list[Named], fact: Fact) -> None:
+    """State a fact, also to a caller who asked for facts."""
+    if isinstance(fact, NAMED):
+        stated.append(fact)
+    note(fact)
 
 
 def _forwarded(call: Call, door: Door, *own: tuple[bytes, bytes]) -> RawHeaders:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.caller import DEPARTURE, Caller, CallerGone, Receive, Send, new_id
-from gateway.calls import HeaderList, header
+from gateway.calls import HeaderList
 from gateway.dialects import DIALECTS
 from gateway.dialects.base import Dialect
 from gateway.errors import (
@@ -114,9 +114,19 @@ class Front:
             observer.note(ending)
 
     async def _ending(self, request: "Request", observer: Observer) -> Ending:
+        """The answer, or an error in its place; the caller may leave in the middle of either."""
         caller = request.caller
         try:
-            return await self._said(request, observer)
+            try:
+                return await self._answer(request, observer)
+            except CallError as error:
+                return await _refuse(request, error)
+            except CallerGone:
+                return CallAbandoned(status=caller.status)
+            except Exception as error:  # noqa: BLE001 - the last resort: the call is counted and said, the process goes on
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                LOG.error("unexpected %s in %s line %s", type(error).__name__, where.name, where.lineno)  # noqa: TRY400 - a trace may quote what came over the wire
+                return await _refuse(request, InternalError("the gateway failed; the answer is lost"))
         except asyncio.CancelledError:
             if not caller.gone:
                 raise
@@ -124,19 +134,6 @@ class Front:
             if task is not None:
                 task.uncancel()
             return request.exchange.abandoned() if request.exchange is not None else CallAbandoned(status=caller.status)
-
-    async def _said(self, request: "Request", observer: Observer) -> Ending:
-        """The answer, or an error in its place; the caller may leave in the middle of either."""
-        try:
-            return await self._answer(request, observer)
-        except CallError as error:
-            return await _refuse(request, error)
-        except CallerGone:
-            return CallAbandoned(status=request.caller.status)
-        except Exception as error:  # noqa: BLE001 - the last resort: the call is counted and said, the process goes on
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            LOG.error("unexpected %s in %s line %s", type(error).__name__, where.name, where.lineno)  # noqa: TRY400 - a trace may quote what came over the wire
-            return await _refuse(request, InternalError("the gateway failed; the answer is lost"))
 
     async def _answer(self, request: "Request", observer: Observer) -> Ending:
         limits, route = self._limits, request.route
@@ -149,7 +146,7 @@ class Front:
         drop = self._let_in(request, observer)
         if not route.judged:
             return await self._forward(request, route, observer, drop)
-        length = header(request.headers, b"content-length")
+        length = request.named.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > limits.max_body_bytes:
             raise BodyTooLarge(f"the request body is larger than {limits.max_body_bytes} bytes (server.max_body_bytes)")
         body = await request.caller.body(limits.max_body_bytes)
@@ -229,7 +226,7 @@ class Front:
 class Request:
     """The head of one request, and who sent it."""
 
-    __slots__ = ("anthropic", "caller", "exchange", "headers", "method", "path", "query", "route")
+    __slots__ = ("anthropic", "caller", "exchange", "headers", "method", "named", "path", "query", "route")
 
     def __init__(self, scope: Scope, caller: Caller) -> None:
         """Read the ASGI scope."""
@@ -239,14 +236,16 @@ class Request:
         raw = scope.get("raw_path") or scope["path"].encode()
         self.path: str = raw.decode("latin-1")
         self.query: bytes = scope["query_string"]
-        self.headers: HeaderList = tuple((bytes(name), bytes(value)) for name, value in scope["headers"])
-        self.anthropic = header(self.headers, b"anthropic-version") is not None
+        self.headers: HeaderList = tuple(map(tuple, scope["headers"]))
+        self.named = dict(reversed(self.headers))
+        """The first value of each."""
+        self.anthropic = b"anthropic-version" in self.named
         self.route = match(self.method, self.path, anthropic=self.anthropic)
 
     @property
     def started(self) -> CallStarted:
         """The first fact of the call."""
-        parent, state = header(self.headers, b"traceparent"), header(self.headers, b"tracestate")
+        parent, state = self.named.get(b"traceparent"), self.named.get(b"tracestate")
         route = self.route
         return CallStarted(
             dialect=route.dialect if route is not None else OTHER,
@@ -266,7 +265,7 @@ class Request:
         """Whose client asks for the list of models: they share a path, and tell themselves by their headers."""
         if self.anthropic:
             return "messages"
-        return "gemini" if header(self.headers, b"x-goog-api-key") is not None else "chat"
+        return "gemini" if b"x-goog-api-key" in self.named else "chat"
 
 
 async def _refuse(request: Request, error: CallError) -> Ending:

@@ -24,6 +24,9 @@ NOT_UPSTREAM: Final = HOP_BY_HOP | {
 }
 NOT_JUDGED: Final = NOT_UPSTREAM | {b"accept-encoding"}
 """A judged call asks for an answer that can be read."""
+NOT_DECODED: Final = HOP_BY_HOP | {b"content-encoding"}
+NONE: Final[frozenset[bytes]] = frozenset()
+OURS: Final = b"x-thinkcap-"
 IDENTITY: Final = (b"accept-encoding", b"identity")
 KEY_PARAMETER: Final = b"key"
 
@@ -32,11 +35,9 @@ def to_upstream(headers: HeaderList, *, judged: bool, drop: frozenset[bytes], ow
     """The request's headers as they go on. `drop`: credentials that are ours or replaced; `own`: what is added."""
     gone = NOT_JUDGED if judged else NOT_UPSTREAM
     named = _named_by_connection(headers)
-    sent = [
-        (name, value)
-        for name, value in headers
-        if name not in gone and name not in drop and name not in named and not name.startswith(b"x-thinkcap-")
-    ]
+    if drop or named:
+        gone = gone | drop | named
+    sent = [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
     if judged:
         sent.append(IDENTITY)
     sent.extend(own)
@@ -45,18 +46,15 @@ def to_upstream(headers: HeaderList, *, judged: bool, drop: frozenset[bytes], ow
 
 def to_caller(headers: HeaderList, *, decoded: bool, length: int | None, secret: bytes | None) -> RawHeaders:
     """The answer's headers as they go back. `decoded`: its content coding is undone; `length` None: as it came."""
+    gone = NOT_DECODED if decoded else HOP_BY_HOP
     named = _named_by_connection(headers)
-    sent = []
-    for name, value in headers:
-        lower = name.lower()
-        if lower in HOP_BY_HOP or lower in named or lower.startswith(b"x-thinkcap-"):
-            continue
-        if (decoded and lower == b"content-encoding") or (length is not None and lower == b"content-length"):
-            continue
-        if secret is not None and secret in value:
-            continue
-        sent.append((lower, value))
+    if named:
+        gone = gone | named
+    sent = [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
+    if secret is not None:
+        sent = [pair for pair in sent if secret not in pair[1]]
     if length is not None:
+        sent = [pair for pair in sent if pair[0] != b"content-length"]
         sent.append((b"content-length", b"%d" % length))
     return sent
 
@@ -94,7 +92,5 @@ def _parameters(query: bytes) -> RawHeaders:
 
 
 def _named_by_connection(headers: HeaderList) -> frozenset[bytes]:
-    named = [value for name, value in headers if name.lower() == b"connection"]
-    if not named:
-        return frozenset()
-    return frozenset(token.strip().lower() for value in named for token in value.split(b","))
+    named = [value for name, value in headers if name == b"connection"]
+    return frozenset([token.strip().lower() for value in named for token in value.split(b",")]) if named else NONE

@@ -3,7 +3,7 @@
 On our own nothing is made of httpx's but its errors: a Request and a Response cost a seventh of a whole call.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable
 from typing import Final, Protocol, Self, cast
 
 import httpx
@@ -27,6 +27,10 @@ class Incoming(Protocol):
     def headers(self) -> RawHeaders:
         """Names in lower case, in the order they came."""
 
+    @property
+    def at_once(self) -> bytes | None:
+        """The whole body where it came together with the head; None where some of it is still to come."""
+
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def __anext__(self) -> bytes: ...
@@ -38,7 +42,7 @@ class Incoming(Protocol):
 class Line(Protocol):
     """Carries requests to one upstream."""
 
-    async def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Incoming:
+    def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Awaitable[Incoming]:
         """Send a request; the answer once its head is here. `target` goes behind the address. Raises httpx's errors."""
 
     async def aclose(self) -> None:
@@ -56,11 +60,11 @@ class LeanLine:
         self._base = base_of(url)
         self._limits, self._transport = limits, transport
 
-    async def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Incoming:
+    def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Awaitable[Incoming]:
         """Send."""
         headers = [self._host, *framing_of(method, headers, content), *headers]
         outgoing = write(method, self._base + target, headers, content)
-        return await self._transport.exchange(self._origin, outgoing, self._limits)
+        return self._transport.exchange(self._origin, outgoing, self._limits)
 
     async def aclose(self) -> None:
         """Close the pool."""
@@ -100,6 +104,7 @@ class _Answer:
         self._chunks = aiter(cast("AsyncIterable[bytes]", response.stream))
         self.status: int = response.status_code
         self.headers = [(name.lower(), value) for name, value in response.headers.raw]
+        self.at_once = None
 
     def __aiter__(self) -> Self:
         return self

@@ -27,7 +27,7 @@ class Sink(Protocol):
     status: int | None
     """None until the head has gone out."""
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         """Take a piece of the body."""
 
 

@@ -55,7 +55,7 @@ class Relay:
             None  # of a run of frames that say one piece each: the rest of it passes at once
         )
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
-        self.answer = Answer(plan, note, per_frame=plan.per_frame)
+        self.answer = Answer(plan, note, plan.per_frame)
 
     @property
     def holding(self) -> bool:

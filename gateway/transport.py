@@ -6,6 +6,7 @@ proxies, redirects, cookies or decompression: a gateway passes those on.
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, Self, TypeAlias
@@ -37,10 +38,15 @@ class Incoming(httpx.AsyncByteStream):
         self.headers = response.headers
         """In order, names in lower case."""
         self.version, self.reason = response.version, response.reason
-        self._whole = b""
+        self._whole: bytes | None = None
         if response.phase == DONE:
             self._whole = connection.take()
             self._end()
+
+    @property
+    def at_once(self) -> bytes | None:
+        """The whole body where it came together with the head; None where some of it is still to come."""
+        return self._whole
 
     def __aiter__(self) -> Self:
         return self
@@ -48,7 +54,7 @@ class Incoming(httpx.AsyncByteStream):
     async def __anext__(self) -> bytes:
         connection = self._connection
         if connection is None:
-            data, self._whole = self._whole, b""
+            data, self._whole = self._whole or b"", b""
         else:
             try:
                 data = await connection.read()
@@ -118,7 +124,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
 
     async def exchange(self, origin: Origin, outgoing: Outgoing, limits: Limits) -> Incoming:
         """The same without httpx's objects."""
-        connection, closing = self._pool.assign(origin, asyncio.get_running_loop().time())
+        connection, closing = self._pool.assign(origin, time.monotonic())
         if closing:
             self._close(closing)
         if connection is None:
@@ -190,11 +196,11 @@ class LeanTransport(httpx.AsyncBaseTransport):
         await connect(lambda: connection, last, port, ssl=context, server_hostname=name)
 
     def _release(self, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        self._close(self._pool.release(connection, now))
+        closing = self._pool.release(connection, time.monotonic())
+        if closing:
+            self._close(closing)
         if self._sweeper is None and not self._closed:
-            self._sweeper = loop.call_at(now + self._keepalive_expiry, self._sweep)
+            self._sweeper = asyncio.get_running_loop().call_later(self._keepalive_expiry, self._sweep)
 
     def _close(self, connections: Iterable[Connection]) -> None:
         for connection in connections:
@@ -203,10 +209,10 @@ class LeanTransport(httpx.AsyncBaseTransport):
             connection.close()
 
     def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        closing, due = self._pool.expire(loop.time())
+        now = time.monotonic()
+        closing, due = self._pool.expire(now)
         self._close(closing)
-        self._sweeper = None if due is None else loop.call_at(due, self._sweep)
+        self._sweeper = None if due is None else asyncio.get_running_loop().call_later(due - now, self._sweep)
 
     def _lost(self, connection: Connection) -> None:
         self._pool.forget(connection)

@@ -36,6 +36,14 @@ class UpstreamAnswer:
         self.status: int = incoming.status
         self.headers: HeaderList = tuple(incoming.headers)
 
+    def at_once(self) -> bytes | None:
+        """The whole body, coded as it came, where it is all here; None where it has to be waited for."""
+        data = self._incoming.at_once
+        if data is None:
+            return None
+        self.done = True
+        return data if self._mask is None else self._mask.feed(data) + self._mask.close()
+
     def chunks(self) -> AsyncIterator[bytes]:
         """The body, coded as it came. Raises UpstreamBroken and UpstreamTimeout."""
         return self

@@ -19,7 +19,7 @@ class Whole:
         """Begin an answer that comes whole."""
         self._dialect, self._plan = dialect, plan
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
-        self.answer = Answer(plan, note, per_frame=False)
+        self.answer = Answer(plan, note)
 
     @property
     def over(self) -> bool:

@@ -64,13 +64,14 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "retry": "words calls events policy rules dialects.levels memory",
         "thinking": "words calls errors events headers policy rules dialects.base dialects.budgets memory upstream",
         "bodies": "words coding errors mask sse assemble upstream",
+        "context": "words calls events policy dialects.base caller",
         "delivery": (
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
-            "bodies caller pump reads retry thinking upstream"
+            "bodies caller context pump reads retry thinking upstream"
         ),
         "exchange": (
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
-            "bodies caller delivery memory pump reads retry thinking upstream"
+            "bodies caller context delivery memory pump reads retry thinking upstream"
         ),
         "forward": "words calls errors events headers policy bodies caller delivery exchange upstream",
         "models": "words calls errors headers routes config policy caller keys upstream",

@@ -122,7 +122,10 @@ class Dialect(ABC):
 
 def read_wishes(headers: HeaderList) -> Wishes:
     """What the caller asked of Thinkcap by header. Raises BadRequest on a thinking cap that is no positive integer."""
-    if not any(name.startswith(b"x-thinkcap-") for name, _ in headers):
+    for name, _ in headers:
+        if name.startswith(b"x-thinkcap-"):
+            break
+    else:
         return NO_WISHES
     purpose, cap = header(headers, b"x-thinkcap-purpose"), header(headers, b"x-thinkcap-thinking-cap")
     return Wishes(

@@ -38,7 +38,7 @@ def test_a_forwarded_request_keeps_its_codings() -> None:
 def test_an_answer_comes_back_without_what_is_the_hops() -> None:
     """The length is ours, the coding is undone, and nothing that quotes the upstream's key passes."""
     came = (
-        (b"Content-Type", b"application/json"),
+        (b"content-type", b"application/json"),
         (b"connection", b"X-Up-Hop"),
         (b"x-up-hop", b"1"),
         (b"keep-alive", b"timeout=5"),
