@@ -92,5 +92,7 @@ def _parameters(query: bytes) -> RawHeaders:
 
 
 def _named_by_connection(headers: HeaderList) -> frozenset[bytes]:
+    if b"connection" not in dict(headers):
+        return NONE
     named = [value for name, value in headers if name == b"connection"]
-    return frozenset([token.strip().lower() for value in named for token in value.split(b",")]) if named else NONE
+    return frozenset([token.strip().lower() for value in named for token in value.split(b",")])

@@ -19,6 +19,7 @@ DONE: Final = 2
 """How far a response is. Plain integers, as the statuses below: members of an enum cost 0.2-0.7 us a look on 3.11."""
 
 _CONTINUE, _SWITCHING_PROTOCOLS, _OK, _NO_CONTENT = 100, 101, 200, 204
+_VERSIONS: Final = {"1.1": b"HTTP/1.1", "1.0": b"HTTP/1.0"}
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -44,25 +45,24 @@ def encode(request: httpx.Request) -> Outgoing:
     Raises LocalProtocolError where its head is no HTTP or says something else than its body.
     """
     target: bytes = request.extensions.get("target") or request.url.raw_path
-    stream = request.stream
+    headers, stream = request.headers.raw, request.stream
     if isinstance(stream, httpx.ByteStream):
-        return write(request.method, target, request.headers.raw, b"".join(stream))
+        return write(request.method, target, headers, b"".join(stream))
     if not isinstance(stream, AsyncIterable):
         raise httpx.LocalProtocolError("the request body is no asynchronous stream")
-    return write(request.method, target, request.headers.raw, stream)
+    return write(request.method, target, headers, stream)
 
 
 def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], content: Content) -> Outgoing:
     """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
-    verb = method.encode("ascii", "replace")
-    lines = [b"%b: %b\r\n" % pair for pair in headers]
-    head = b"%b %b HTTP/1.1\r\n%b\r\n" % (verb, target, b"".join(lines))
-    ends = len(lines) + 2
+    verb, names = method.encode("ascii", "replace"), [name.lower() for name, _ in headers]
+    lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+    head = b"%b %b HTTP/1.1\r\n%b\r\n" % (verb, target, lines)
+    ends = len(headers) + 2
     if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
-    names = [name.lower() for name, _ in headers]
-    tokens = [verb, *names]
-    if b" " in target or b"" in tokens or b"".join(tokens).translate(None, _TOKEN) or verb == b"CONNECT":
+    tokens = verb + b"".join(names)
+    if b" " in target or b"" in names or not verb or tokens.translate(None, _TOKEN) or verb == b"CONNECT":
         raise httpx.LocalProtocolError("the method, the target or a header name of the request is not allowed")
     length, chunked = _framing(headers, names)
     if names.count(b"host") != 1 or (chunked and length is not None):
@@ -97,7 +97,7 @@ class ResponseReader:
     """Bytes of one connection in, responses out. `begin` before each, then `feed` and, where the peer ends, `end`."""
 
     __slots__ = (
-        "_bodiless", "_chunked", "_framed", "_framing_bytes", "_head_bytes", "_parser", "headers", "heard",
+        "_bodiless", "_framed", "_framing_bytes", "_head_bytes", "_parser", "headers", "heard",
         "keep_alive", "on_body", "phase", "pieces", "reason", "status", "version",
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ class ResponseReader:
         self.pieces: list[bytes] = []
         """What has come of the body and was not taken yet; never another list: the parser appends to it."""
         self.on_body = self.pieces.append
-        self._bodiless = self._framed = self._chunked = False
+        self._bodiless = self._framed = False
         self._head_bytes = self._framing_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
 
@@ -130,7 +130,7 @@ class ResponseReader:
 
     def _start_head(self) -> None:
         self.headers, self.reason = [], b""
-        self._framed = self._chunked = False
+        self._framed = False
 
     def feed(self, data: bytes) -> int:
         """Take bytes, say how far the response is. Raises RemoteProtocolError; bytes after the end only end reuse."""
@@ -181,29 +181,28 @@ class ResponseReader:
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > MAX_HEAD_BYTES:
             raise httpx.RemoteProtocolError("the head of the response is too large")
-        if self.phase != HEAD:
-            return
-        name, value = name.lower(), value.rstrip(b" \t")
-        if name == b"content-length":
-            self._framed = True
-        elif name == b"transfer-encoding":
-            if self._framed or value.lower() != b"chunked":
-                raise httpx.RemoteProtocolError("the one transfer coding is chunked")
-            self._framed = self._chunked = True
-        self.headers.append((name, value))
+        if self.phase == HEAD:
+            self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """A head is whole: drop an informational one, judge the final one."""
-        status = self._parser.get_status_code()
-        version = self._parser.get_http_version()
-        if version not in ("1.1", "1.0") or (version == "1.0" and self._chunked):
+        status, version = self._parser.get_status_code(), _VERSIONS.get(self._parser.get_http_version())
+        names = [name for name, _ in self.headers]
+        chunked = b"transfer-encoding" in names
+        if chunked and (
+            b"content-length" in names
+            or [value.lower() for name, value in self.headers if name == b"transfer-encoding"] != [b"chunked"]
+        ):
+            raise httpx.RemoteProtocolError("the one transfer coding is chunked")
+        self._framed = chunked or b"content-length" in names
+        if version is None or (version == b"HTTP/1.0" and chunked):
             raise httpx.RemoteProtocolError("neither HTTP/1.1 nor HTTP/1.0")
         if status < _CONTINUE or status == _SWITCHING_PROTOCOLS:
             raise httpx.RemoteProtocolError("a status that nobody asked for")
         if status < _OK:
             self._start_head()
             return
-        self.status, self.version = status, f"HTTP/{version}".encode()
+        self.status, self.version = status, version
         if self._bodiless:
             # The parser cannot be told that no body follows: leave it here, and the connection with it.
             self.phase = DONE

@@ -134,15 +134,17 @@ class StrictProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _judge(self) -> None:
-        version, size, hosts = self.parser.get_http_version(), len(self.url), 0
-        for name, value in self.headers:
-            size += len(name) + len(value)
-            if name == b"host":
-                hosts += 1
-            elif name == b"transfer-encoding" and (version == "1.0" or value.strip().lower() != b"chunked"):
-                raise Ambiguous
+        version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
+        hosts, size = (
+            names.count(b"host"),
+            len(self.url) + sum([len(name) + len(value) for name, value in self.headers]),
+        )
         if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts) or size > MAX_HEAD_BYTES:
             raise Ambiguous
+        if b"transfer-encoding" in names:
+            codings = {value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"}
+            if version == "1.0" or codings != {b"chunked"}:
+                raise Ambiguous
 
     def _refuse(self) -> None:
         self._unset_keepalive_if_required()
