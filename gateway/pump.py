@@ -88,6 +88,9 @@ class Pump:
                 actions = self._overtaken()
             else:
                 return await self._perform(self._overheard() + relay.close())
+            if len(actions) == 1 and isinstance(actions[0], Forward) and self._terms.comments is None:  # nearly always
+                await self._write(actions[0].data)
+                continue
             stop = await self._perform(actions)
             if stop is not None:
                 return stop

@@ -1,7 +1,7 @@
 """Reads of one body, where a read that something else overtook goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 
@@ -15,16 +15,19 @@ class Reads:
         self._chunks = chunks
         self._pending: asyncio.Task[bytes] | None = None
 
-    async def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> bytes | None:
+    def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> Awaitable[bytes | None]:
         """The next piece, b"" at the end; None when `seconds` passed or `other` was done first.
 
         Of two that are ready `other` is first: a body that never pauses must not drown it.
         """
+        if seconds is None and other is None and self._pending is None:
+            return self._read()
+        return self._race(seconds, other)
+
+    async def _race(self, seconds: float | None, other: asyncio.Future[Any] | None) -> bytes | None:
         if other is not None and other.done():
             return None
         if self._pending is None:
-            if seconds is None and other is None:
-                return await self._read()
             self._pending = asyncio.ensure_future(self._read())
         waiting = {self._pending} if other is None else {self._pending, other}
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
