@@ -6,6 +6,8 @@ from functools import partial
 from random import getrandbits
 from typing import Any, Final, Protocol
 
+from msgspec import Struct
+
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
 
@@ -35,18 +37,18 @@ class Watched(Protocol):
         """Nobody needs to know any more."""
 
 
-class Caller:
+class Caller(Struct):
     """One request's ASGI channel. `watch` cancels the running task when the caller leaves; `gone` says so."""
 
-    __slots__ = ("_departure", "_receive", "_send", "_watcher", "ended", "gone", "status")
-
-    def __init__(self, receive: Receive, send: Send, departure: Watched | None = None) -> None:
-        """Begin with the head of the request read. Without a `departure` a task waits for the caller to leave."""
-        self._receive, self._send, self._departure = receive, send, departure
-        self._watcher: asyncio.Task[None] | None = None
-        self.status: int | None = None
-        """Of the answer; None until its head has gone out."""
-        self.gone = self.ended = False
+    _receive: Receive
+    _send: Send
+    _departure: Watched | None = None
+    """None: a task waits for the caller to leave."""
+    _watcher: asyncio.Task[None] | None = None
+    status: int | None = None
+    """Of the answer; None until its head has gone out."""
+    gone: bool = False
+    ended: bool = False
 
     async def body(self, limit: int) -> bytes:
         """The whole request body. Raises BodyTooLarge above `limit` bytes, and CallerGone."""

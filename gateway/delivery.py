@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
@@ -33,15 +34,18 @@ WHOLE_BYTES: Final = 32 * 1024 * 1024
 GOOD: Final = range(200, 300)
 
 
-class Delivery:
+class Delivery(Struct):
     """One attempt's answer on its way. `fault` says what broke, once an answer had begun."""
 
-    def __init__(self, context: Context, armed: Armed, retry: LevelRetry, control: Control, sent: bytes) -> None:
-        """`sent`: the body this is the answer to."""
-        self._context, self._armed, self._retry, self._control, self._sent = context, armed, retry, control, sent
-        self.relay: Relay | Whole | None = None
-        self.fault: UpstreamFault | None = None
-        self._again: bytes | None = None
+    _context: Context
+    _armed: Armed
+    _retry: LevelRetry
+    _control: Control
+    _sent: bytes
+    """The body this is the answer to."""
+    relay: Relay | Whole | None = None
+    fault: UpstreamFault | None = None
+    _again: bytes | None = None
 
     async def bring(self, answer: UpstreamAnswer, first: Kept | None) -> Brought:
         """Bring the answer, or what is to be sent instead. `first`: the refusal an earlier attempt got."""

@@ -60,21 +60,21 @@ class Door(Struct, frozen=True, kw_only=True):
         return self.path + b"?" + self.query if self.query else self.path
 
 
-class Exchange:
+class Exchange(Struct):
     """One call. `run` returns how it ended; what went wrong before the answer's head is raised as CallError."""
 
-    def __init__(
-        self, call: Call, policy: Policy, dialect: Dialect, upstream: Upstream, door: Door, memory: Memory
-    ) -> None:
-        """Take all that is known before the first byte goes out."""
-        self._call, self._policy, self._dialect, self._upstream, self._door = call, policy, dialect, upstream, door
-        self._memory = memory
-        self._delivery: Delivery | None = None
-        self._attempts = 0
+    _call: Call
+    _policy: Policy
+    _dialect: Dialect
+    _upstream: Upstream
+    _door: Door
+    _memory: Memory
+    _delivery: Delivery | None = None
+    _attempts: int = 0
 
     async def run(self, caller: Caller, observer: Observer) -> Ending:
         """Send the call and bring back the answer. Raises CallError while nothing has gone out yet."""
-        context = self._context = Context(
+        context = Context(
             call=self._call,
             policy=self._policy,
             dialect=self._dialect,
@@ -99,7 +99,7 @@ class Exchange:
                 armed = arm(call, self._policy, self._memory)
                 self._delivery = Delivery(context, armed, retry, control, body)
                 sent = self._dialect.upstream_body(armed.call, armed.added)
-                ending = await self._attempt(self._delivery, sent, first, retried=retry.retried)
+                ending = await self._attempt(context, self._delivery, sent, first, retried=retry.retried)
                 if not isinstance(ending, Again):
                     retry.settle("ok" if ending.outcome in ACCEPTED else "failed")
                     return ending
@@ -110,9 +110,8 @@ class Exchange:
         finally:
             retry.settle("ok" if caller.gone and caller.status is not None else "failed")
 
-    def abandoned(self) -> Ending:
-        """How the call ends when its caller has left: well, if the turn was over by then."""
-        status = self._context.caller.status
+    def abandoned(self, status: int | None) -> Ending:
+        """How the call ends when its caller has left: well, if the turn was over by then. `status`: of the answer."""
         relay = self._delivery.relay if self._delivery is not None else None
         if relay is not None and relay.over and status is not None:
             return CallFinished(outcome=relay.outcome, status=status, turn=self.turn(by_itself=True))
@@ -126,14 +125,16 @@ class Exchange:
         """What the headers of an error of ours tell of the call."""
         return self._delivery.told() if self._delivery is not None else []
 
-    async def _attempt(self, delivery: Delivery, body: bytes, first: Kept | None, *, retried: bool) -> Brought:
+    async def _attempt(
+        self, context: Context, delivery: Delivery, body: bytes, first: Kept | None, *, retried: bool
+    ) -> Brought:
         self._attempts += 1
-        note, upstream, number = self._context.note, self._upstream, self._attempts
+        note, upstream, number = context.note, self._upstream, self._attempts
         note(AttemptStarted(kind="forward", number=number, method="POST", host=upstream.host, port=upstream.port))
         status: int | None = None
         fault: UpstreamFault | None = None
         try:
-            answer = await self._send(body, retried=retried)
+            answer = await self._send(context, body, retried=retried)
             status, fault = answer.status, fault_of(answer.status)
             note(AttemptAnswered(status))
             try:
@@ -147,9 +148,9 @@ class Exchange:
         finally:
             note(AttemptEnded(kind="forward", number=number, status=status, fault=delivery.fault or fault))
 
-    def _send(self, body: bytes, *, retried: bool) -> Awaitable[UpstreamAnswer]:
+    def _send(self, context: Context, body: bytes, *, retried: bool) -> Awaitable[UpstreamAnswer]:
         upstream = self._upstream
-        own = self._context.observer.trace_headers() if upstream.terms.forward_trace else ()
+        own = context.observer.trace_headers() if upstream.terms.forward_trace else ()
         if retried and self._policy.provider == "thinkcap":
             own = (*own, MARKER)
         return upstream.send("POST", self._door.target, _forwarded(self._call, self._door, *own), body)

@@ -133,7 +133,11 @@ class Front:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            return request.exchange.abandoned() if request.exchange is not None else CallAbandoned(status=caller.status)
+            return (
+                request.exchange.abandoned(caller.status)
+                if request.exchange is not None
+                else CallAbandoned(status=caller.status)
+            )
 
     async def _answer(self, request: "Request", observer: Observer) -> Ending:
         limits, route = self._limits, request.route

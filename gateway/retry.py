@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gateway.calls import Call
 from gateway.dialects.levels import read_sent, write_level
@@ -13,33 +13,25 @@ from gateway.rules.refusals import read_refusal
 from gateway.words import OTHER, Level, RetryOutcome
 
 
-class LevelRetry:
+class LevelRetry(Struct):
     """The attempts of one call, as far as thinking levels go."""
 
-    __slots__ = (
-        "_call",
-        "_memory",
-        "_note",
-        "_pair",
-        "_policy",
-        "_refused",
-        "_retries",
-        "in_scope",
-        "recognised",
-        "said",
-    )
+    _call: Call
+    _policy: Policy
+    _memory: Memory
+    _note: Callable[[Fact], None]
+    in_scope: bool = False
+    recognised: bool = False
+    """Whether the last error was the refusal of a level."""
+    said: str | None = None
+    """`minimal->low`: what the header of the answer says; None while no level was changed."""
+    _refused: list[Level] = []
+    _retries: int = 0
+    _pair: tuple[str, str] | None = None
 
-    def __init__(self, call: Call, policy: Policy, memory: Memory, note: Callable[[Fact], None]) -> None:
-        """Begin before the first attempt."""
-        self._call, self._policy, self._memory, self._note = call, policy, memory, note
-        self.in_scope = policy.levels.in_scope(policy.purpose, retried=call.wishes.retried)
-        self._refused: list[Level] = []
-        self._retries = 0
-        self.recognised = False
-        """Whether the last error was the refusal of a level."""
-        self._pair: tuple[str, str] | None = None
-        self.said: str | None = None
-        """`minimal->low`: what the header of the answer says; None while no level was changed."""
+    def __post_init__(self) -> None:
+        """Before the first attempt."""
+        self.in_scope = self._policy.levels.in_scope(self._policy.purpose, retried=self._call.wishes.retried)
 
     @property
     def retried(self) -> bool:

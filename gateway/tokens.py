@@ -7,12 +7,14 @@ UTF-8 bytes / 4 over all reasoning so far, so that rounding does not add up; mar
 
 from typing import Final
 
+from msgspec import Struct
+
 from gateway.words import CountSource
 
 _BYTES_PER_TOKEN: Final = 4
 
 
-class ReasoningCount:
+class ReasoningCount(Struct):
     """The reasoning tokens of one choice. They go down only where an exact count takes the place of an estimate.
 
     A running count is a total of everything produced, visible text included. So the first reasoning after visible text
@@ -20,15 +22,14 @@ class ReasoningCount:
     the tag that opens such a block are lost by this; visible text never counts as reasoning, and no cap fires for it.
     """
 
-    __slots__ = ("_bytes", "_exact", "_frames", "_interrupted", "_other", "_per_frame", "_seen_exact")
-
-    def __init__(self, per_frame: bool) -> None:  # noqa: FBT001 - the one thing it is made from
-        """Begin at zero. `per_frame`: the server is known to send one token a frame."""
-        self._per_frame = per_frame
-        self._exact = 0  # reasoning tokens as of the last running count
-        self._other = 0  # how much of the running count is no reasoning
-        self._frames = self._bytes = 0  # what came since the last running count
-        self._seen_exact = self._interrupted = False
+    per_frame: bool
+    """The server is known to send one token a frame."""
+    _exact: int = 0  # reasoning tokens as of the last running count
+    _other: int = 0  # how much of the running count is no reasoning
+    _frames: int = 0  # what came since the last running count, as is
+    _bytes: int = 0
+    _seen_exact: bool = False
+    _interrupted: bool = False
 
     def add(self, text: str, running: int | None) -> int:
         """Take a piece of reasoning and its frame's running count, where it has one. Gives the tokens so far."""
@@ -51,9 +52,9 @@ class ReasoningCount:
     @property
     def tokens(self) -> int:
         """Reasoning tokens so far."""
-        return self._exact + (self._frames if self._per_frame else self._bytes // _BYTES_PER_TOKEN)
+        return self._exact + (self._frames if self.per_frame else self._bytes // _BYTES_PER_TOKEN)
 
     @property
     def source(self) -> CountSource:
         """`counted` once an exact running count was seen, or when frames are tokens; else `estimated`."""
-        return "counted" if self._seen_exact or self._per_frame else "estimated"
+        return "counted" if self._seen_exact or self.per_frame else "estimated"

@@ -16,12 +16,13 @@ The last two never act and never leave THINKING for ENDING. They may be told thi
 known only at the end.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from gateway.words import CapOutcome, Method, OverrunCause
 
+ACTING: Final = frozenset({"control", "give_up"})
 State = Literal["THINKING", "ENDING", "DONE", "GIVEN_UP"]
 
 
@@ -38,34 +39,39 @@ class GiveUp(Struct, frozen=True):
     tokens: int
 
 
-class ThinkingCap:
+class ThinkingCap(Struct):
     """The rule for one completion; tell it what happens in the order it happens.
 
     Of a frame that carries reasoning and visible text tell the text first: what has ended needs no ending.
     """
 
-    def __init__(self, cap: int, overrun: int, method: Method, choices: int = 1) -> None:
-        """Watch over `cap` tokens of reasoning with `overrun` tokens of grace (cap >= 1, overrun >= 0)."""
-        self.cap = cap
-        self.state: State = "THINKING"
-        self.tokens = 0
-        """Reasoning tokens so far; counted on after the cap, and after the rule is done."""
-        self.fired_at: int | None = None
-        """The firing point; None: it has not fired."""
-        self._overrun = overrun
-        # The control call ends the first choice alone (measured on llama.cpp), and giving up would drop them all.
-        self._method: Method = "watch" if method in {"control", "give_up"} and choices > 1 else method
-        self._spoke = False
-        self._agreed = False
-        self._refusal: OverrunCause | None = None
-        self._given_up: OverrunCause | None = None
+    cap: int
+    """Tokens of reasoning, at least 1."""
+    overrun: int
+    """Tokens of grace, at least 0."""
+    method: Method
+    choices: int = 1
+    state: State = "THINKING"
+    tokens: int = 0
+    """Reasoning tokens so far; counted on after the cap, and after the rule is done."""
+    fired_at: int | None = None
+    """The firing point; None: it has not fired."""
+    _spoke: bool = False
+    _agreed: bool = False
+    _refusal: OverrunCause | None = None
+    _given_up: OverrunCause | None = None
+
+    def __post_init__(self) -> None:
+        """The control call ends the first choice alone (measured on llama.cpp), and giving up would drop them all."""
+        if self.choices > 1 and self.method in ACTING:
+            self.method = "watch"
 
     def reasoned(self, tokens: int) -> Ask | GiveUp | None:
         """A frame carried reasoning: `tokens` in all so far. A later, better total replaces an earlier one."""
         self.tokens = tokens
-        if self._method in {"control", "give_up"}:
+        if self.method in ACTING:
             return self._act()
-        if self._method == "budget" and self.fired_at is None and tokens >= self.cap:
+        if self.method == "budget" and self.fired_at is None and tokens >= self.cap:
             self.fired_at = tokens
         return None
 
@@ -97,23 +103,23 @@ class ThinkingCap:
     def unable(self) -> None:
         """The method cannot act on this call (not streamed, no field for a budget): from now on it only counts."""
         if self.fired_at is None:
-            self._method = "watch"
+            self.method = "watch"
 
     def totalled(self, tokens: int) -> None:
         """The turn is over, and this is its total by the best source. What no frame had shown could not be acted on."""
         self.ended()
-        if tokens > self.tokens and self._method != "budget":
+        if tokens > self.tokens and self.method != "budget":
             self.unable()
         self.reasoned(tokens)
 
     @property
     def outcome(self) -> CapOutcome | None:
         """What came of the cap; None: it did not fire, and had no reason to. Final once the turn is over."""
-        if self._method == "watch":
+        if self.method == "watch":
             return "unable" if self.tokens >= self.cap else None
         if self.fired_at is None:
             return None
-        if self._method == "budget":
+        if self.method == "budget":
             return self._honoured()
         if self._given_up is not None:
             return "overrun" if self._given_up == "kept_thinking" else self._given_up
@@ -127,14 +133,14 @@ class ThinkingCap:
     def _act(self) -> Ask | GiveUp | None:
         if self.state == "THINKING" and self.tokens >= self.cap:
             self.state, self.fired_at = "ENDING", self.tokens
-            if self._method == "control":
+            if self.method == "control":
                 return Ask(self.tokens)
         if self.state != "ENDING":
             return None
         if self._refusal is not None:
             return self._give_up(self._refusal)
-        start = self.cap if self._method == "give_up" or self.fired_at is None else self.fired_at
-        return self._give_up("kept_thinking") if self.tokens >= start + self._overrun else None
+        start = self.cap if self.method == "give_up" or self.fired_at is None else self.fired_at
+        return self._give_up("kept_thinking") if self.tokens >= start + self.overrun else None
 
     def _give_up(self, cause: OverrunCause) -> GiveUp:
         self.state, self._given_up = "GIVEN_UP", cause
@@ -142,6 +148,6 @@ class ThinkingCap:
 
     def _honoured(self) -> CapOutcome:
         """Accepted is not honoured: a budget the model thought past could not act, whatever the upstream said."""
-        if self.tokens >= self.cap + max(1, self._overrun):
+        if self.tokens >= self.cap + max(1, self.overrun):
             return "unable"
         return "ended" if self._spoke else "moot"
