@@ -13,8 +13,9 @@ from litestar.openapi import OpenAPIConfig
 from gateway.config import Settings, Upstream
 from gateway.dialects.base import FINISH_WORDS
 from gateway.events import Recorder
-from gateway.front import Front, Limits
+from gateway.front import Front
 from gateway.keys import Keyring
+from gateway.limits import Limits
 from gateway.policy import Policies
 from gateway.rules.level_fallback import walk
 from gateway.upstream import Terms

@@ -40,7 +40,6 @@ class Delivery(Struct):
     _context: Context
     _armed: Armed
     _retry: LevelRetry
-    _control: Control
     _sent: bytes
     """The body this is the answer to."""
     relay: Relay | Whole | None = None
@@ -106,7 +105,7 @@ class Delivery(Struct):
             refused=refused,
             comments=self._comments if context.call.wishes.facts else None,
             hold_seconds=context.policy.hold_seconds,
-            keepalive_seconds=context.keepalive_seconds,
+            keepalive_seconds=context.door.keepalive_seconds,
             name=context.policy.upstream,
         )
         stop = await Pump(relay, Reads(chunks), caller, terms).run()
@@ -152,7 +151,7 @@ class Delivery(Struct):
         )
 
     async def _end_reasoning(self, completion: str) -> EndResult:
-        return await self._control.end_reasoning(completion, self._context.note)
+        return await Control(self._context).end_reasoning(completion)
 
     async def _assembled(self, answer: UpstreamAnswer, chunks: Chunks, relay: Relay, first: Kept | None) -> Brought:
         """A whole answer from a stream: nothing goes out before it is whole, so giving up can still be a 502."""

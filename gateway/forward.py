@@ -7,10 +7,11 @@ from typing import Final
 from gateway.bodies import redacted
 from gateway.caller import Caller, new_id
 from gateway.calls import HeaderList, header
+from gateway.context import Door
 from gateway.delivery import GOOD
 from gateway.errors import BadRequest, UpstreamBroken, UpstreamError
 from gateway.events import AttemptAnswered, AttemptEnded, AttemptStarted, CallFailed, CallFinished, Ending, Observer
-from gateway.exchange import Door, fault_of
+from gateway.exchange import fault_of
 from gateway.headers import to_caller, to_upstream
 from gateway.upstream import Upstream, UpstreamAnswer
 from gateway.words import UpstreamFault

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gateway.caller import DEPARTURE, Caller, CallerGone, Receive, Send, new_id
 from gateway.calls import HeaderList
+from gateway.context import Context, Door
 from gateway.dialects import DIALECTS
 from gateway.dialects.base import Dialect
 from gateway.errors import (
@@ -35,10 +36,11 @@ from gateway.events import (
     Observer,
     Recorder,
 )
-from gateway.exchange import Door, Exchange
+from gateway.exchange import Exchange
 from gateway.forward import Forwarding
 from gateway.headers import CREDENTIALS, RawHeaders, credential, presented_keys, without_key
 from gateway.keys import Keyring
+from gateway.limits import Limits
 from gateway.memory import Memory
 from gateway.models import ModelLists
 from gateway.policy import Policies
@@ -49,34 +51,6 @@ from gateway.words import OTHER, DialectName, KeyRefusal, Outcome
 Scope = Mapping[str, Any]
 LOG: Final = logging.getLogger("thinkcap")
 QUERY_KEY: Final = b"?key"
-
-
-class Limits:
-    """How much the door lets in, and whether it is closing."""
-
-    def __init__(self, *, max_body_bytes: int, max_inflight: int, keepalive_seconds: float) -> None:
-        """Take the limits of the settings."""
-        self.max_body_bytes, self.max_inflight, self.keepalive_seconds = max_body_bytes, max_inflight, keepalive_seconds
-        self.inflight = 0
-        self.draining = False
-        self.idle = asyncio.Event()
-        """Set when, in a drain, the last call has ended."""
-
-    def enter(self) -> None:
-        """A call begins."""
-        self.inflight += 1
-
-    def leave(self) -> None:
-        """A call has ended."""
-        self.inflight -= 1
-        if self.draining and not self.inflight:
-            self.idle.set()
-
-    def drain(self) -> None:
-        """Let nobody in any more."""
-        self.draining = True
-        if not self.inflight:
-            self.idle.set()
 
 
 class Front:
@@ -133,11 +107,7 @@ class Front:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            return (
-                request.exchange.abandoned(caller.status)
-                if request.exchange is not None
-                else CallAbandoned(status=caller.status)
-            )
+            return request.exchange.abandoned() if request.exchange is not None else CallAbandoned(status=caller.status)
 
     async def _answer(self, request: "Request", observer: Observer) -> Ending:
         limits, route = self._limits, request.route
@@ -173,10 +143,19 @@ class Front:
             )
         )
         upstream = self._upstreams[policy.upstream]
-        request.exchange = Exchange(
-            call, policy, dialect, upstream, self._door(request, route, upstream, drop), self._memory
+        context = Context(
+            call=call,
+            policy=policy,
+            dialect=dialect,
+            upstream=upstream,
+            door=self._door(request, route, upstream, drop),
+            memory=self._memory,
+            caller=request.caller,
+            observer=observer,
+            note=observer.note,
         )
-        return await request.exchange.run(request.caller, observer)
+        request.exchange = Exchange(context)
+        return await request.exchange.run()
 
     async def _forward(self, request: "Request", route: Route, observer: Observer, drop: frozenset[bytes]) -> Ending:
         name = self._policies.default_upstream(route.dialect)

@@ -10,7 +10,7 @@ import httpx
 
 from gateway.headers import RawHeaders
 from gateway.http1 import Content, write
-from gateway.transport import LeanTransport, Limits, origin_of
+from gateway.transport import LeanTransport, Timeouts, origin_of
 
 BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})
 """Methods that say nothing of a length when they have no body."""
@@ -54,7 +54,7 @@ class LeanLine:
 
     __slots__ = ("_base", "_host", "_limits", "_origin", "_transport")
 
-    def __init__(self, url: httpx.URL, limits: Limits, transport: LeanTransport) -> None:
+    def __init__(self, url: httpx.URL, limits: Timeouts, transport: LeanTransport) -> None:
         """Work out once what is the same for every request to this address."""
         self._origin, self._host = origin_of(url), (b"host", url.netloc)
         self._base = base_of(url)
@@ -74,7 +74,7 @@ class LeanLine:
 class SeamLine:
     """Any transport that httpx knows."""
 
-    def __init__(self, url: httpx.URL, limits: Limits, transport: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, url: httpx.URL, limits: Timeouts, transport: httpx.AsyncBaseTransport) -> None:
         """Take the address, the limits as httpx has them, and the transport."""
         self._url, self._limits, self._transport = url, limits, transport
         self._base = base_of(url)

@@ -1,14 +1,11 @@
 """Rule 3 for one call: remembers what was refused, says what to send next, states the facts."""
 
-from collections.abc import Callable
-
 from msgspec import Struct, structs
 
-from gateway.calls import Call
+from gateway.context import Context
 from gateway.dialects.levels import read_sent, write_level
-from gateway.events import Fact, LevelAnswered, LevelPreempted, LevelRefused, LevelRetried
-from gateway.memory import Key, Memory
-from gateway.policy import Policy
+from gateway.events import LevelAnswered, LevelPreempted, LevelRefused, LevelRetried
+from gateway.memory import Key
 from gateway.rules.refusals import read_refusal
 from gateway.words import OTHER, Level, RetryOutcome
 
@@ -16,10 +13,7 @@ from gateway.words import OTHER, Level, RetryOutcome
 class LevelRetry(Struct):
     """The attempts of one call, as far as thinking levels go."""
 
-    _call: Call
-    _policy: Policy
-    _memory: Memory
-    _note: Callable[[Fact], None]
+    _context: Context
     in_scope: bool = False
     recognised: bool = False
     """Whether the last error was the refusal of a level."""
@@ -31,7 +25,8 @@ class LevelRetry(Struct):
 
     def __post_init__(self) -> None:
         """Before the first attempt."""
-        self.in_scope = self._policy.levels.in_scope(self._policy.purpose, retried=self._call.wishes.retried)
+        policy = self._context.policy
+        self.in_scope = policy.levels.in_scope(policy.purpose, retried=self._context.call.wishes.retried)
 
     @property
     def retried(self) -> bool:
@@ -45,19 +40,21 @@ class LevelRetry(Struct):
         refused: Level | None = None
         target: Level | None = None
         tried: set[Level | None] = set()  # one that comes again leads nowhere: another level of the body was refused
-        while target not in tried and (refusal := self._memory.refusal(self._key(target or self._call.level))):
+        while target not in tried and (
+            refusal := self._context.memory.refusal(self._key(target or self._context.call.level))
+        ):
             tried.add(target)
             if refusal.level is not None:
                 self._refused.append(refusal.level)
-            target = self._policy.levels.next_level(refusal, 0, self._refused)
+            target = self._context.policy.levels.next_level(refusal, 0, self._refused)
             if target is None:
                 self._refused.clear()
                 return body
-            refused = refused or refusal.level or self._call.level
-        changed = body if target is None else write_level(self._call.dialect, body, target, refused=refused)
+            refused = refused or refusal.level or self._context.call.level
+        changed = body if target is None else write_level(self._context.call.dialect, body, target, refused=refused)
         if target is None or changed == body:
             return body
-        self._note(LevelPreempted(refused or OTHER, target))
+        self._context.note(LevelPreempted(refused or OTHER, target))
         self.said = f"{refused or OTHER}->{target}"
         return changed
 
@@ -66,20 +63,20 @@ class LevelRetry(Struct):
 
         A refusal that is recognised is stated in every case, in scope or not.
         """
-        sent = structs.replace(read_sent(self._call.dialect, body), model=self._call.model)
-        refusal = read_refusal(status, error, sent, self._policy.patterns)
+        sent = structs.replace(read_sent(self._context.call.dialect, body), model=self._context.call.model)
+        refusal = read_refusal(status, error, sent, self._context.policy.patterns)
         self.recognised = refusal is not None
         if refusal is None:
             return None
-        self._note(LevelRefused(refusal.level or OTHER))
+        self._context.note(LevelRefused(refusal.level or OTHER))
         if not self.in_scope:
             return None
-        self._memory.remember(self._key(sent.levels[0] if sent.levels else None), refusal)
+        self._context.memory.remember(self._key(sent.levels[0] if sent.levels else None), refusal)
         self.settle("refused_again")
-        level = self._policy.levels.next_level(refusal, self._retries, self._refused)
+        level = self._context.policy.levels.next_level(refusal, self._retries, self._refused)
         if level is None:
             return None
-        changed = write_level(self._call.dialect, body, level, refused=refusal.level)
+        changed = write_level(self._context.call.dialect, body, level, refused=refusal.level)
         if changed == body:  # no place to write it
             return None
         if refusal.level is not None:
@@ -88,14 +85,14 @@ class LevelRetry(Struct):
         self.recognised = False
         self._pair = (refusal.level or OTHER, level)
         self.said = f"{(self.said or self._pair[0]).partition('->')[0]}->{level}"
-        self._note(LevelRetried(*self._pair))
+        self._context.note(LevelRetried(*self._pair))
         return changed
 
     def settle(self, outcome: RetryOutcome) -> None:
         """How the running re-issue went; nothing to say when none runs."""
         pair, self._pair = self._pair, None
         if pair is not None:
-            self._note(LevelAnswered(*pair, outcome))
+            self._context.note(LevelAnswered(*pair, outcome))
 
     def _key(self, sent: Level | None) -> Key:
-        return Key(self._policy.upstream, self._call.model, sent)
+        return Key(self._context.policy.upstream, self._context.call.model, sent)

@@ -2,21 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
 from gateway.calls import Call
+from gateway.context import Context
 from gateway.dialects.base import NOTHING_ADDED, Additions
 from gateway.dialects.budgets import write_budget
 from gateway.errors import UpstreamError
-from gateway.events import AttemptEnded, AttemptStarted, EndReasoningAnswered, Fact
-from gateway.headers import RawHeaders
+from gateway.events import AttemptEnded, AttemptStarted, EndReasoningAnswered
 from gateway.memory import Memory
 from gateway.policy import Policy
 from gateway.rules.thinking_cap import ThinkingCap
-from gateway.upstream import Upstream
 from gateway.words import EndResult, Method, UpstreamFault
 
 OK, NOT_FOUND = 200, 404
@@ -87,23 +85,19 @@ def _try(method: Method, call: Call, policy: Policy, memory: Memory, added: Addi
     return Armed(call=call, added=Additions(control=True, stream=True), method="control", assembled=True)
 
 
-class Control:
+class Control(Struct):
     """The control call of one completion, on a pool of its own, within a time limit of its own."""
 
-    def __init__(
-        self, call: Call, upstream: Upstream, path: bytes, headers: Callable[[], RawHeaders], memory: Memory
-    ) -> None:
-        """`path`: of the completion, behind the upstream's address; `headers`: the caller's, as they go on."""
-        self._call, self._upstream, self._path, self._headers, self._memory = call, upstream, path, headers, memory
+    _context: Context
 
-    async def end_reasoning(self, completion: str, note: Callable[[Fact], None]) -> EndResult:
+    async def end_reasoning(self, completion: str) -> EndResult:
         """Ask the upstream to end the reasoning. Whatever goes wrong is a refusal with a cause, never an error."""
-        upstream, began = self._upstream, time.perf_counter()
+        note, upstream, began = self._context.note, self._context.upstream, time.perf_counter()
         note(AttemptStarted(kind="control", number=1, method="POST", host=upstream.host, port=upstream.port))
         status: int | None = None
         fault: UpstreamFault | None = None
         result: EndResult = "error"
-        body = msgspec.json.encode({"id": completion, "action": "reasoning_end", "model": self._call.model})
+        body = msgspec.json.encode({"id": completion, "action": "reasoning_end", "model": self._context.call.model})
         try:
             async with asyncio.timeout(upstream.terms.control_timeout):
                 status, reply = await self._ask(body)
@@ -115,14 +109,16 @@ class Control:
         finally:
             note(AttemptEnded(kind="control", number=1, status=status, fault=fault))
         if status == NOT_FOUND:
-            self._memory.no_control(upstream.terms.name)
+            self._context.memory.no_control(upstream.terms.name)
         note(EndReasoningAnswered(result, time.perf_counter() - began))
         return result
 
     async def _ask(self, body: bytes) -> tuple[int, bytes]:
-        headers = [pair for pair in self._headers() if pair[0] != b"content-type"]
+        headers = [pair for pair in self._context.headers() if pair[0] != b"content-type"]
         headers.append((b"content-type", b"application/json"))
-        answer = await self._upstream.send("POST", self._path + b"/control", headers, body, beside=True)
+        answer = await self._context.upstream.send(
+            "POST", self._context.door.path + b"/control", headers, body, beside=True
+        )
         try:
             reply = b""
             async for chunk in answer.chunks():

@@ -18,7 +18,7 @@ from gateway.http1 import DONE, Outgoing, encode
 from gateway.pool import Pool
 from gateway.resolve import Resolver
 
-Limits: TypeAlias = Mapping[str, float | None]
+Timeouts: TypeAlias = Mapping[str, float | None]
 """Seconds, by the names httpx has for them."""
 _PORTS: Final = {b"http": 80, b"https": 443}
 
@@ -116,13 +116,13 @@ class LeanTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and wait for the head of its response. Raises httpx's TransportErrors."""
-        limits: Limits = request.extensions.get("timeout", {})
+        limits: Timeouts = request.extensions.get("timeout", {})
         outgoing = encode(request)
         incoming = await self.exchange(origin_of(request.url), outgoing, limits)
         extensions = {"http_version": incoming.version, "reason_phrase": incoming.reason}
         return httpx.Response(incoming.status, headers=incoming.headers, stream=incoming, extensions=extensions)
 
-    async def exchange(self, origin: Origin, outgoing: Outgoing, limits: Limits) -> Incoming:
+    async def exchange(self, origin: Origin, outgoing: Outgoing, limits: Timeouts) -> Incoming:
         """The same without httpx's objects."""
         connection, closing = self._pool.assign(origin, time.monotonic())
         if closing:

@@ -14,7 +14,7 @@ from gateway.headers import RawHeaders
 from gateway.http1 import Content
 from gateway.line import Incoming, LeanLine, Line, SeamLine
 from gateway.mask import mask_of
-from gateway.transport import LeanTransport, Limits
+from gateway.transport import LeanTransport, Timeouts
 
 LAST_STATUS: Final = 599
 """A server could not pass a higher one on."""
@@ -92,7 +92,7 @@ class Upstream:
         """The default transport is the one that measures best behind httpx's interface."""
         self.terms = terms
         url = httpx.URL(terms.url)
-        limits: Limits = {
+        limits: Timeouts = {
             "connect": terms.connect_timeout,
             "pool": terms.connect_timeout,
             "write": terms.idle_timeout,

@@ -61,10 +61,12 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "caller": "words errors headers",
         "reads": "errors",
         "pump": "words errors events sse rules actions relay caller reads",
-        "retry": "words calls events policy rules dialects.levels memory",
-        "thinking": "words calls errors events headers policy rules dialects.base dialects.budgets memory upstream",
+        "context": "words calls events headers policy dialects.base caller memory upstream",
+        "retry": "words calls events policy rules dialects.levels memory context",
+        "thinking": (
+            "words calls errors events headers policy rules dialects.base dialects.budgets caller context memory upstream"
+        ),
         "bodies": "words coding errors mask sse assemble upstream",
-        "context": "words calls events policy dialects.base caller",
         "delivery": (
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller context pump reads retry thinking upstream"
@@ -73,11 +75,12 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller context delivery memory pump reads retry thinking upstream"
         ),
-        "forward": "words calls errors events headers policy bodies caller delivery exchange upstream",
+        "forward": "words calls errors events headers policy bodies caller context delivery exchange upstream",
+        "limits": "",
         "models": "words calls errors headers routes config policy caller keys upstream",
         "front": (
             "words calls errors events headers routes policy dialects "
-            "caller exchange forward keys memory models upstream"
+            "caller context exchange forward keys limits memory models upstream"
         ),
     },
     "root": {

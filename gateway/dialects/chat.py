@@ -22,7 +22,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -46,9 +46,6 @@ from gateway.dialects.levels import level_in
 from gateway.dialects.reading import DONE, DONE_ONLY, UNREADABLE, read, read_identity
 from gateway.errors import CallError
 from gateway.words import DialectName, Reason
-
-CAPS: Final = ("max_completion_tokens", "max_tokens")
-"""The caller's cap: the first that is there wins."""
 
 
 class Asked(Struct):
@@ -88,6 +85,7 @@ class Chat(Dialect):
         asked = read_object(_asked, body)
         options = asked.stream_options
         native = asked.n_predict
+        cap = asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens
         return Call(
             dialect="chat",
             model=text_field("model", asked.model),
@@ -96,7 +94,7 @@ class Chat(Dialect):
             path=path,
             query=query,
             headers=headers,
-            output_cap=next((usable_cap(v) for name in CAPS if (v := getattr(asked, name)) is not None), None),
+            output_cap=usable_cap(cap),
             native_cap=None if native is UNSET else usable_cap(native),
             stop_sequences=bool(asked.stop),
             level=level_in("chat", body),
