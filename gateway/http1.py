@@ -56,8 +56,7 @@ def encode(request: httpx.Request) -> Outgoing:
 def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], content: Content) -> Outgoing:
     """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
     verb, names = method.encode("ascii", "replace"), [name.lower() for name, _ in headers]
-    lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
-    head = b"%b %b HTTP/1.1\r\n%b\r\n" % (verb, target, lines)
+    head = b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (verb, target, b"\r\n".join(map(b": ".join, headers)))
     ends = len(headers) + 2
     if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
@@ -97,7 +96,7 @@ class ResponseReader:
     """Bytes of one connection in, responses out. `begin` before each, then `feed` and, where the peer ends, `end`."""
 
     __slots__ = (
-        "_bodiless", "_framed", "_framing_bytes", "_head_bytes", "_parser", "headers", "heard",
+        "_bodiless", "_framed", "_framing_bytes", "_head_bytes", "_lines", "_parser", "headers", "heard",
         "keep_alive", "on_body", "phase", "pieces", "reason", "status", "version",
     )  # fmt: skip
 
@@ -118,6 +117,7 @@ class ResponseReader:
         self.on_body = self.pieces.append
         self._bodiless = self._framed = False
         self._head_bytes = self._framing_bytes = 0
+        self._lines: list[tuple[bytes, bytes]] = []
         self._parser = httptools.HttpResponseParser(self)
 
     def begin(self, *, bodiless: bool) -> None:
@@ -130,6 +130,7 @@ class ResponseReader:
 
     def _start_head(self) -> None:
         self.headers, self.reason = [], b""
+        self._lines = []
         self._framed = False
 
     def feed(self, data: bytes) -> int:
@@ -178,15 +179,19 @@ class ResponseReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header or, once there is a body, a trailer."""
-        self._head_bytes += len(name) + len(value)
+        self._lines.append((name, value))
+
+    def _take_lines(self) -> list[tuple[bytes, bytes]]:
+        lines, self._lines = self._lines, []
+        self._head_bytes += sum(map(len, map(b"".join, lines)))
         if self._head_bytes > MAX_HEAD_BYTES:
             raise httpx.RemoteProtocolError("the head of the response is too large")
-        if self.phase == HEAD:
-            self.headers.append((name.lower(), value.rstrip(b" \t")))
+        return lines
 
     def on_headers_complete(self) -> None:
         """A head is whole: drop an informational one, judge the final one."""
         status, version = self._parser.get_status_code(), _VERSIONS.get(self._parser.get_http_version())
+        self.headers = [(name.lower(), value.rstrip(b" \t")) for name, value in self._take_lines()]
         names = [name for name, _ in self.headers]
         chunked = b"transfer-encoding" in names
         if chunked and (
@@ -211,6 +216,8 @@ class ResponseReader:
 
     def on_message_complete(self) -> None:
         """The response is whole."""
+        if self._lines:
+            self._take_lines()
         if self.phase == BODY:
             self.phase = DONE
             # A body where none may be would arrive later, as the answer to somebody else's request.

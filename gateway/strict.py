@@ -135,10 +135,7 @@ class StrictProtocol(HttpToolsProtocol):
 
     def _judge(self) -> None:
         version, names = self.parser.get_http_version(), [name for name, _ in self.headers]
-        hosts, size = (
-            names.count(b"host"),
-            len(self.url) + sum([len(name) + len(value) for name, value in self.headers]),
-        )
+        hosts, size = names.count(b"host"), len(self.url) + sum(map(len, map(b"".join, self.headers)))
         if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts) or size > MAX_HEAD_BYTES:
             raise Ambiguous
         if b"transfer-encoding" in names:
