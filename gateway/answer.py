@@ -1,11 +1,11 @@
 """What one answer has said so far, and what rule 1 makes of it: the bookkeeping both paths of the relay share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, field, structs
 
-from gateway.deltas import Content, Delta, Done, Failure, Finish, Identity, Reasoning, ToolCall, Usage
+from gateway.deltas import Content, Delta, Done, Failure, Finish, Identity, Reasoning, ToolCall, Unjudged, Usage
 from gateway.dialects.base import NOTHING_ADDED, Additions
 from gateway.events import Fact, FinishRaised, FirstToken, OutputOverran, Turn
 from gateway.rules.output_cap import OutputCap, Settled
@@ -15,6 +15,8 @@ from gateway.words import WORST_FIRST, Outcome
 
 PROMOTABLE: Final = 256 * 1024
 """Bytes of reasoning kept for `reasoning_only = "promote"`; beyond it the rest is not promoted."""
+PIECES: Final = (Reasoning, Content, ToolCall)
+"""Of the turn itself."""
 UNSAID: Final = Finish("", "missing")
 PROMOTED_AT: Final = frozenset({"stop", "length"})
 """Reasoning is promoted when the turn ended in one of these."""
@@ -56,34 +58,40 @@ class Answer(Struct):
     _told: Literal["", "summary", "text"] = ""
     _promoted: bool = False
 
-    def hear(self, delta: Delta, *, again: bool = False) -> Finish | None:
-        """Take what was said; gives a finish that counts. `again`: of several words for one choice the last counts."""
-        kind = type(delta)
-        if kind is Reasoning or kind is Content or kind is ToolCall:
-            self._began(delta.choice)  # type: ignore[union-attr]  # as the type says
-            if kind is Reasoning:
-                self.reason(delta)  # type: ignore[arg-type]
+    def hear(self, deltas: Sequence[Delta], *, again: bool = False) -> list[Finish]:
+        """Take what was said; gives the finishes that count. `again`: of several words for one choice the last counts.
+
+        One loop and few calls: this runs for every whole answer and for all of a stream but its long runs.
+        """
+        finishes: list[Finish] = []
+        for delta in deltas:
+            if isinstance(delta, PIECES):
+                if not self.started:
+                    self.started = True
+                    self.note(FirstToken())
+                if self.finishes:  # a finish said earlier for that choice was none
+                    self.finishes.pop(delta.choice, None)
+                if isinstance(delta, Reasoning):
+                    self.reason(delta)
+                else:
+                    self._speak(delta)
+            elif isinstance(delta, Finish):
+                if self._finish(delta, again=again):
+                    finishes.append(delta)
+            elif isinstance(delta, Usage):
+                self._use(delta)
             else:
-                self._speak(delta)  # type: ignore[arg-type]
-        elif kind is Finish:
-            return self._finish(delta, again=again)  # type: ignore[arg-type]
-        elif kind is Usage:
-            self._use(delta)  # type: ignore[arg-type]
-        elif kind is Failure:
-            self.failed = self.failed or delta  # type: ignore[assignment]
-        elif kind is Done:
+                self._stop(delta)
+        return finishes
+
+    def _stop(self, delta: Failure | Done | Unjudged) -> None:
+        """Take what ends the turn, or the judging of it."""
+        if isinstance(delta, Failure):
+            self.failed = self.failed or delta
+        elif isinstance(delta, Done):
             self.over = True
         else:
             self.unjudged = True
-        return None
-
-    def _began(self, choice: int) -> None:
-        """A piece of the turn came. A finish said earlier for that choice was none."""
-        if not self.started:
-            self.started = True
-            self.note(FirstToken())
-        if self.finishes:
-            self.finishes.pop(choice, None)
 
     def reason(self, delta: Reasoning) -> None:
         """Count a piece of reasoning. A summary gives way to the text it retells, whichever comes first."""
@@ -113,15 +121,15 @@ class Answer(Struct):
             count = self._counts[choice] = ReasoningCount(self.per_frame)
         return count
 
-    def _finish(self, finish: Finish, *, again: bool) -> Finish | None:
-        """Take a finish word. None: another one was said before, which counts; this one is malformed."""
+    def _finish(self, finish: Finish, *, again: bool) -> bool:
+        """Take a finish word. False: another one was said before, which counts; this one is malformed."""
         if again:
             self.finishes.pop(finish.choice, None)
         first = self.finishes.setdefault(finish.choice, finish)
         if first.raw != finish.raw:
             self.turn.malformed += 1
-            return None
-        return finish
+            return False
+        return True
 
     def _use(self, usage: Usage) -> None:
         """Take a usage: it replaces the last one, save where the server sends one per choice.
@@ -226,8 +234,9 @@ class Answer(Struct):
         if by_itself or self.finishes:
             settled = self.settle(gone=True)
             turn.returned, turn.verdict = settled.returned, settled.verdict
-        turn.reported = self.worst.reason
-        turn.raw_reasons = tuple([self.finishes[choice].raw for choice in sorted(self.finishes)])
+        worst, finishes = self.worst, self.finishes
+        turn.reported = worst.reason
+        turn.raw_reasons = (worst.raw,) if len(finishes) == 1 else tuple(finishes[n].raw for n in sorted(finishes))
         turn.usage_missing = (by_itself or bool(self.finishes)) and self.failed is None and self.tokens is None
         turn.reasoning_only = by_itself and self.reasoning_only and turn.reported in {"stop", "length"}
         if usage is not None and usage.reasoning is not None and (usage.reasoning or not self.reasoned):

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from gateway.actions import Action, EndReasoning, Forward, Refused
-from gateway.answer import PROMOTED_AT, Answer, Plan
+from gateway.answer import PIECES, PROMOTED_AT, Answer, Plan
 from gateway.capping import Capping
-from gateway.deltas import Content, Delta, Finish, Reasoning, ToolCall, Usage
+from gateway.deltas import Content, Delta, Finish, Reasoning, Usage
 from gateway.dialects.base import Dialect, Malformed
 from gateway.events import Fact, Turn
 from gateway.hold import Held, Hold
@@ -24,8 +24,6 @@ GUARD_BYTES: Final = 64 * 1024
 """A guarded answer waits for its first delta at most this long, in bytes."""
 RUNS: Final = frozenset({Content, Reasoning})
 """Pieces that come in long runs of frames."""
-PIECES: Final = (Content, Reasoning, ToolCall)
-"""Of the turn itself."""
 LOOKS: Final = 3
 """Early frames that are searched for id and model."""
 
@@ -176,15 +174,15 @@ class Relay:
 
     def _absorb(self, deltas: Sequence[Delta]) -> list[Finish]:
         """Tell the answer what was said; the finishes that count."""
+        if not self._hold and not self._guarded:
+            return self.answer.hear(deltas, again=self._every)
         finishes: list[Finish] = []
         for delta in deltas:
             if isinstance(delta, PIECES):
                 if self._hold and self._hold.holds(delta.choice):
                     self._let_go(more=True)
                 self._guarded = self._refused
-            finish = self.answer.hear(delta, again=self._every)
-            if finish is not None:
-                finishes.append(finish)
+            finishes += self.answer.hear((delta,), again=self._every)
         return finishes
 
     def _pass(self, frame: Frame, finishes: list[Finish], *, told: bool) -> None:

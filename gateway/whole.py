@@ -40,8 +40,7 @@ class Whole:
             answer.turn.malformed += 1
             return body
         answer.identify(dialect.identity(body))
-        again = dialect.finish_rides == "every_frame"
-        finishes = [finish for delta in deltas if (finish := answer.hear(delta, again=again)) is not None]
+        finishes = answer.hear(deltas, again=dialect.finish_rides == "every_frame")
         if answer.promote():
             body = dialect.promote(body)
         upgraded = answer.settle().verdict == "upgraded"
