@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from gateway.channel import TOGETHER
 from gateway.errors import BodyTooLarge
 from gateway.headers import RawHeaders
 
@@ -28,7 +29,7 @@ class CallerGone(Exception):
 
 
 class Watched(Protocol):
-    """What a server gives a request that can tell when its caller leaves (`strict.Departure`)."""
+    """What a server gives a request that can tell when its caller leaves (`channel.Channel`)."""
 
     def watch(self, tell: Callable[[], None]) -> None:
         """Call this when the caller leaves."""
@@ -112,6 +113,13 @@ class Caller(Struct):
         """Send the head."""
         self.status = status
         return self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Send an answer that is all there."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers, TOGETHER: True})
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def write(self, data: bytes) -> Awaitable[None]:
         """Send a piece of the body; done when there is room for more."""

@@ -215,8 +215,7 @@ class Delivery(Struct):
     async def _finish(self, kept: Kept, relay: Relay | Whole | None) -> Delivered:
         caller = self._context.caller
         turn = self.end(by_itself=True) if relay is not None else None
-        await caller.start(kept.status, self._headers(kept.headers, length=len(kept.body)))
-        await caller.end(kept.body)
+        await caller.whole(kept.status, self._headers(kept.headers, length=len(kept.body)), kept.body)
         # Whatever came from the upstream as a stream, the caller gets it whole.
         outcome = relay.answer.outcome(streamed=False) if relay is not None else "upstream_error"
         return CallFinished(outcome=outcome, status=kept.status, turn=turn)

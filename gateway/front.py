@@ -178,8 +178,7 @@ class Front:
         except CallError as error:
             await _refuse(request, error)
             return
-        await request.caller.start(200, _json_headers(body))
-        await request.caller.end(body)
+        await request.caller.whole(200, _json_headers(body), body)
 
     def _let_in(self, request: "Request", observer: Observer | None) -> frozenset[bytes]:
         """The places a gateway key was found in: what stands there goes no further. Raises Unauthorized."""
@@ -264,8 +263,7 @@ async def _refuse(request: Request, error: CallError) -> Ending:
         headers.append((b"retry-after", b"%d" % error.retry_after))
     if exchange is not None:
         headers += exchange.told()
-    await caller.start(error.status, headers)
-    await caller.end(body)
+    await caller.whole(error.status, headers, body)
     return CallFailed(outcome=error.outcome, status=error.status, code=error.code, turn=turn)
 
 

@@ -12,15 +12,26 @@ import uvicorn
 
 from gateway.app import Gateway, series_of
 from gateway.config import Settings
-from gateway.cork import CorkedProtocol
 from gateway.errors import SettingsError
+from gateway.protocol import CallerProtocol
 from telemetry.export import serve_metrics, start_tracing
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
 
 
-class Server(uvicorn.Server):
-    """uvicorn, save that a signal begins a drain: calls that run may finish, new ones are told to come back."""
+class CuttingServer(uvicorn.Server):
+    """uvicorn, save that nothing stays open behind it."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, then cut what is still open: an event loop does not end while a caller leaves bytes unread."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+
+class Server(CuttingServer):
+    """Also, a signal begins a drain: calls that run may finish, new ones are told to come back."""
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway, ready: str) -> None:
         """`ready` is printed once the socket accepts."""
@@ -37,13 +48,6 @@ class Server(uvicorn.Server):
             gc.freeze()
             gc.set_threshold(50_000, 20, 50)
             print(self._ready, flush=True)  # noqa: T201 - the ready line is what the contract says goes to stdout
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, then cut what is still open: an event loop does not end while a caller leaves bytes unread."""
-        await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is uvicorn's
         """Begin to drain; a second signal ends at once."""
@@ -81,7 +85,7 @@ def config_of(gateway: Gateway) -> uvicorn.Config:
         gateway,
         interface="asgi3",
         loop="uvloop",
-        http=CorkedProtocol,
+        http=CallerProtocol,
         proxy_headers=False,
         ws="none",
         lifespan="on",

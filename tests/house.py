@@ -47,8 +47,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "whole": "words deltas events dialects.base answer capping retelling",
     },
     "shell": {
-        "strict": "caller",
-        "cork": "strict",
+        "protocol": "caller channel",
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",
@@ -58,7 +57,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "upstream": "words calls errors headers mask http1 line transport",
         "memory": "words deltas",
         "keys": "words config",
-        "caller": "words errors headers",
+        "channel": "",
+        "caller": "words errors headers channel",
         "reads": "errors",
         "pump": "words errors events sse rules actions relay caller reads",
         "context": "words calls events headers policy dialects.base caller memory upstream",
@@ -85,7 +85,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "root": {
         "app": "*",
-        "serve": "words errors config app cork",
+        "serve": "words errors config app protocol",
         "demo": "words sse demo",
         "check": "words errors config catalog policy rules dialects",
         "cli": "words errors config catalog policy rules keys app check demo serve",
@@ -110,7 +110,7 @@ ONLY: Final[dict[str, str]] = {
     "prometheus_client": "telemetry",
     "rich": "demo",
     "telemetry": "app serve telemetry",
-    "uvicorn": "strict serve demo",
+    "uvicorn": "protocol serve demo",
 }
 """Packages that only these modules may know: each stands behind one door."""
 

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from typing import Any, Final, TypeVar
 
 import structlog
-import uvicorn
 import uvloop
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from gateway.app import Gateway, clients_of, series_of
 from gateway.config import parse_settings
 from gateway.line import LeanLine
-from gateway.serve import config_of, listen
+from gateway.serve import CuttingServer, config_of, listen
 from telemetry.observer import Telemetry
 from telemetry.records import Record
 from tests.faults.caller import Answer, ask
@@ -37,7 +36,7 @@ class Ended(SpanProcessor):
         self.count += 1
 
 
-class _Server(uvicorn.Server):
+class _Server(CuttingServer):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

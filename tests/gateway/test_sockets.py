@@ -11,7 +11,7 @@ import uvicorn
 
 from gateway.app import Gateway
 from gateway.config import parse_settings
-from gateway.cork import CorkedProtocol
+from gateway.protocol import CallerProtocol
 from tests.gateway.door import Facts, run, until
 from tests.gateway.plays import DONE, chunk, text
 from tests.gateway.scripted import OK, Peer, Script, Served, serve
@@ -54,7 +54,7 @@ async def house(*scripts: Script) -> AsyncIterator[House]:
     async with serve(*scripts) as served:
         house = House(served)
         config = uvicorn.Config(
-            house.gateway.app, port=0, http=CorkedProtocol, ws="none", lifespan="on", log_config=None,
+            house.gateway.app, port=0, http=CallerProtocol, ws="none", lifespan="on", log_config=None,
             access_log=False, log_level="critical", server_header=False, date_header=False,
         )  # fmt: skip
         server = uvicorn.Server(config)

@@ -1,0 +1,198 @@
+"""One request and its answer over ASGI, on a connection of ours: what the caller sends, and what goes back.
+
+A head waits for its body until the end of the event loop's turn: they leave in one write, since a system call is the
+dearest thing an answer costs.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+TOGETHER: Final = "thinkcap.together"
+"""In the message of a head: its body follows at once, so nobody has to see to it that the head leaves without."""
+NO_BODY: Final = frozenset({204, 304})
+HIGH_WATER: Final = 64 * 1024
+"""Bytes of a request's body that wait to be taken; above, reading stops."""
+JOINED: Final = 64 * 1024
+"""Bytes that are copied to leave together; longer ones leave apart."""
+_PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
+STATUS_LINES: Final = {code: b"HTTP/1.1 %d %b\r\n" % (code, _PHRASES.get(code, b"")) for code in range(100, 600)}
+
+
+class Line(Protocol):
+    """The connection a channel is on."""
+
+    transport: asyncio.Transport
+    drained: asyncio.Future[None] | None
+    """There while the caller is slow to take what was written; done when it has."""
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the caller for now."""
+
+    def resume_reading(self) -> None:
+        """Take more: else nobody sees the caller leave."""
+
+    def answered(self) -> None:
+        """The answer is out."""
+
+
+class Channel:
+    """ASGI's receive and send for one request; also tells, without a task that waits for it, when the caller leaves."""
+
+    __slots__ = (
+        "_body", "_chunked", "_expects", "_head", "_left", "_line", "_loop", "_more", "_silent", "_tell", "_told",
+        "_waiter", "complete", "gone", "keep_alive", "started",
+    )  # fmt: skip
+
+    def __init__(
+        self, line: Line, loop: asyncio.AbstractEventLoop, *, head: bool, keep_alive: bool, expects: bool
+    ) -> None:
+        """Begin with the head read. `head`: the method is HEAD; `expects`: the caller waits for `100 Continue`."""
+        self._line, self._loop, self._silent = line, loop, head
+        self.keep_alive, self._expects = keep_alive, expects
+        self.started = self.complete = self.gone = False
+        self._body, self._more, self._told = b"", True, False
+        self._head = b""
+        self._left = 0
+        self._chunked = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._tell: Callable[[], None] | None = None
+
+    # What the caller sends
+
+    async def receive(self) -> dict[str, Any]:
+        """A piece of the request as soon as there is one; then word that the caller left, or that all was sent."""
+        if self._expects and not self._line.transport.is_closing():
+            self._line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._expects = False
+        while not (self.gone or self.complete or self._body or not (self._more or self._told)):
+            self._line.resume_reading()
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        if self.gone or self.complete:
+            return {"type": "http.disconnect"}
+        body, self._body = self._body, b""
+        self._told = not self._more
+        return {"type": "http.request", "body": body, "more_body": self._more}
+
+    def feed(self, body: bytes) -> None:
+        """A piece of the body came."""
+        self._body += body
+        if len(self._body) > HIGH_WATER:
+            self._line.pause_reading()
+        self._wake()
+
+    def end(self) -> None:
+        """The request is whole."""
+        self._more = False
+        self._wake()
+
+    def leave(self) -> None:
+        """The caller has left."""
+        self.gone = True
+        self._wake()
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call this, once, when the caller leaves; at once when they have left."""
+        if self.gone:
+            tell()
+        else:
+            self._tell = tell
+            self._line.resume_reading()
+
+    def unwatch(self) -> None:
+        """Nobody needs to know any more."""
+        self._tell = None
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # What goes back
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """The head of the answer, then its body piece by piece; returns when there is room for more."""
+        if self._line.drained is not None and not self.gone:
+            await asyncio.shield(self._line.drained)
+        if self.gone:
+            return
+        if not self.started:
+            self._begin(message)
+        elif not self.complete and message["type"] == "http.response.body":
+            self._go_on(message.get("body", b""), more=message.get("more_body", False))
+        else:
+            raise RuntimeError("an answer is a head, a body and no more")
+
+    def _begin(self, message: Mapping[str, Any]) -> None:
+        if message["type"] != "http.response.start":
+            raise RuntimeError("an answer begins with its head")
+        status, headers = message["status"], message["headers"]
+        lines = b"".join([b"%b: %b\r\n" % (name, value) for name, value in headers])
+        if lines.count(b"\r") != len(headers) or lines.count(b"\n") != len(headers) or b"\0" in lines:
+            raise RuntimeError("a header of the answer holds CR, LF or NUL")
+        named = dict(headers)
+        self.started, self._expects = True, False
+        length = named.get(b"content-length")
+        if length is not None:
+            self._left = 0 if self._silent else int(length)
+        elif not self._silent and status not in NO_BODY:
+            self._chunked = True
+            lines += b"transfer-encoding: chunked\r\n"
+        if b"close" in named.get(b"connection", b"").lower():
+            self.keep_alive = False
+        elif not self.keep_alive:
+            lines += b"connection: close\r\n"
+        self._head = b"%b%b\r\n" % (STATUS_LINES[status], lines)
+        if TOGETHER not in message:
+            self._loop.call_soon(self._flush)
+
+    def _go_on(self, body: bytes, *, more: bool) -> None:
+        data = b"" if self._silent else body
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                data += b"0\r\n\r\n"
+        else:
+            self._left -= len(data)
+            if self._left < 0 or (self._left and not more):
+                raise RuntimeError("the body of the answer is not as long as its head says")
+        self._write(data)
+        if not more:
+            self.complete = True
+            self._wake()
+            if not self.keep_alive:
+                self._line.transport.close()
+            self._line.answered()
+
+    def _write(self, data: bytes) -> None:
+        transport, head = self._line.transport, self._head
+        if transport.is_closing():  # the caller may have left within this turn
+            return
+        if head:
+            self._head = b""
+            if len(data) > JOINED:
+                transport.write(head)
+            else:
+                data = head + data
+        if data:
+            transport.write(data)
+
+    def _flush(self) -> None:
+        if self._head:
+            self._write(b"")
+
+    def fail(self) -> None:
+        """The application ended without an answer, or in the middle of it."""
+        if self.gone or self.complete:
+            return
+        if self.started:  # nothing can be said any more
+            self._line.transport.close()
+        else:
+            self.keep_alive = False
+            self._begin({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0")]})
+            self._go_on(b"", more=False)
