@@ -13,12 +13,11 @@ from gateway.words import Outcome
 class Whole:
     """One answer of one attempt. `note` is told each fact at its moment."""
 
-    __slots__ = ("_capping", "_dialect", "_plan", "answer")
+    __slots__ = ("_dialect", "_plan", "answer")
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None]) -> None:
         """Begin an answer that comes whole."""
         self._dialect, self._plan = dialect, plan
-        self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note)
 
     @property
@@ -47,8 +46,8 @@ class Whole:
         return retold_body(body, finishes, dialect, self._plan.output_cap, upgraded=upgraded)
 
     def end(self, *, by_itself: bool) -> Turn:
-        """The totals, once, at the end."""
-        turn = self.answer.end(by_itself=by_itself)
-        if self._capping is not None:
-            self._capping.end(turn, self.answer.reasoning_tokens)
+        """The totals, once, at the end. A thinking cap that was not reached has nothing to say of a whole answer."""
+        turn, cap, counted = self.answer.end(by_itself=by_itself), self._plan.thinking, self.answer.reasoning_tokens
+        if cap is not None and max(counted, turn.reasoning_tokens or 0) >= cap.cap:
+            Capping(cap, self.answer.note).end(turn, counted)
         return turn
