@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Literal
 
 from litestar import Litestar, Response, asgi, get
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi import OpenAPIConfig
+from litestar.openapi import OpenAPIConfig, ResponseSpec
+from msgspec import Struct
 
 from gateway.config import Settings, Upstream
 from gateway.dialects.base import FINISH_WORDS
@@ -106,6 +107,12 @@ def clients_of(settings: Settings) -> dict[str, Client]:
     }
 
 
+class Health(Struct):
+    """What the health routes say."""
+
+    status: Literal["ok", "draining"]
+
+
 class Gateway:
     """One gateway: its application, and what the process needs to stop it gently."""
 
@@ -144,15 +151,20 @@ class Gateway:
 
     def _live(self) -> HTTPRouteHandler:
         @get("/health/live", sync_to_thread=False, summary="The process is up")
-        def live() -> dict[str, str]:
-            return {"status": "ok"}
+        def live() -> Health:
+            return Health("ok")
 
         return live
 
     def _ready(self) -> HTTPRouteHandler:
-        @get("/health/ready", sync_to_thread=False, summary="Calls are taken: the settings are loaded, no drain runs")
-        def ready() -> Response[dict[str, str]]:
+        @get(
+            "/health/ready",
+            sync_to_thread=False,
+            summary="Calls are taken: the settings are loaded, no drain runs",
+            responses={503: ResponseSpec(Health, description="No call is taken: the gateway is about to stop")},
+        )
+        def ready() -> Response[Health]:
             draining = self.limits.draining
-            return Response({"status": "draining" if draining else "ok"}, status_code=503 if draining else 200)
+            return Response(Health("draining" if draining else "ok"), status_code=503 if draining else 200)
 
         return ready

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 
 from gateway.channel import TOGETHER
-from gateway.errors import BodyTooLarge
+from gateway.errors import BodyTooLarge, RequestTimeout
 from gateway.headers import RawHeaders
 
 DEPARTURE: Final = "thinkcap.departure"
@@ -52,7 +52,7 @@ class Caller(Struct):
     ended: bool = False
 
     async def body(self, limit: int) -> bytes:
-        """The whole request body. Raises BodyTooLarge above `limit` bytes, and CallerGone."""
+        """The whole request body. Raises BodyTooLarge above `limit` bytes, RequestTimeout, and CallerGone."""
         parts: list[bytes] = []
         size = 0
         more = True
@@ -64,8 +64,13 @@ class Caller(Struct):
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """The request body as it comes. Raises CallerGone."""
+    async def parts(self, task: asyncio.Task[Any] | None = None) -> AsyncIterator[bytes]:
+        """The request body as it comes. Raises RequestTimeout and CallerGone.
+
+        Where the server can tell, a caller who leaves also cancels the task while nobody asks for the next part.
+        """
+        if self._departure is not None:
+            self.watch(task)
         more = True
         while more:
             part, more = await self._part()
@@ -74,7 +79,10 @@ class Caller(Struct):
 
     async def _part(self) -> tuple[bytes, bool]:
         """A piece of the request body, and whether more comes."""
-        message = await self._receive()
+        try:
+            message = await self._receive()
+        except TimeoutError:
+            raise RequestTimeout("the request body did not go on (server.body_timeout)") from None
         if message["type"] == "http.disconnect":
             self.gone = True
             raise CallerGone

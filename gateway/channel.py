@@ -24,6 +24,8 @@ class Line(Protocol):
     """The connection a channel is on."""
 
     transport: asyncio.Transport
+    body_timeout: float
+    """Seconds a caller may be silent in the middle of a request."""
     drained: asyncio.Future[None] | None
     """There while the caller is slow to take what was written; done when it has."""
 
@@ -62,19 +64,34 @@ class Channel:
     # What the caller sends
 
     async def receive(self) -> dict[str, Any]:
-        """A piece of the request as soon as there is one; then word that the caller left, or that all was sent."""
+        """A piece of the request as soon as there is one; then word that the caller left, or that all was sent.
+
+        Raises TimeoutError when none comes in the connection's `body_timeout`.
+        """
         if self._expects and not self._line.transport.is_closing():
             self._line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._expects = False
         while not (self.gone or self.complete or self._body or not (self._more or self._told)):
             self._line.resume_reading()
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            await self._wait(self._line.body_timeout if self._more else None)
         if self.gone or self.complete:
             return {"type": "http.disconnect"}
         body, self._body = self._body, b""
         self._told = not self._more
         return {"type": "http.request", "body": body, "more_body": self._more}
+
+    async def _wait(self, seconds: float | None) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._starve, waiter) if seconds is not None else None
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _starve(self, waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_exception(TimeoutError())
 
     def feed(self, body: bytes) -> None:
         """A piece of the body came."""

@@ -8,6 +8,7 @@ ThinkcapError
    |- UnsupportedLevel       400 unsupported_reasoning_effort
    |- Unauthorized           401 unauthorized
    |- NotFound               404 not_found
+   |- RequestTimeout         408 request_timeout
    |- BodyTooLarge           413 body_too_large
    |- ThinkingOverrun        502 thinking_overrun
    |- Overloaded             503 overloaded
@@ -92,6 +93,12 @@ class NotFound(CallError):
     """No such path, or no upstream speaks its dialect."""
 
     status, code = 404, "not_found"
+
+
+class RequestTimeout(CallError):
+    """The caller stopped sending in the middle of its request."""
+
+    status, code = 408, "request_timeout"
 
 
 class BodyTooLarge(CallError):

@@ -71,7 +71,7 @@ class Forwarding:
         task = asyncio.current_task()
 
         async def upload() -> AsyncIterator[bytes]:
-            async for part in caller.parts():
+            async for part in caller.parts(task):
                 yield part
             caller.watch(task)
 

@@ -22,6 +22,7 @@ from gateway.errors import (
     InternalError,
     NotFound,
     Overloaded,
+    RequestTimeout,
     Unauthorized,
     UpstreamTimeout,
 )
@@ -259,6 +260,8 @@ async def _refuse(request: Request, error: CallError) -> Ending:
         return CallFailed(outcome=outcome, status=caller.status, code=error.code, turn=turn)
     body = request.dialect.error_body(error)
     headers = _json_headers(body)
+    if isinstance(error, RequestTimeout):
+        headers.append((b"connection", b"close"))
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % error.retry_after))
     if exchange is not None:

@@ -1,19 +1,19 @@
 """HTTP/1.1 as callers speak it, read strictly: one connection of a caller, in the place of uvicorn's own protocol.
 
 llhttp refuses Content-Length twice or beside Transfer-Encoding, folded lines, bare LF or CR, bad chunk sizes. What it
-lets through is dealt with here: Host missing or twice, codings besides chunked, heads without end, trailers that would
-pass for headers, and `Upgrade`, behind which httptools takes the body of a request for the next request.
+lets through is dealt with in `heads` and here: heads without end, trailers that would pass for headers, and `Upgrade`,
+behind which httptools takes the body of a request for the next request.
 
 uvicorn listens, starts, stops and loads the application; what it does for each request costs twice as much as this.
 """
 
 import asyncio
 import logging
+import socket
 import time
 from collections import deque
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
-from urllib.parse import unquote
+from typing import Any, Final, cast
 
 import httptools
 from uvicorn.config import Config
@@ -22,23 +22,21 @@ from uvicorn.server import ServerState
 
 from gateway.caller import DEPARTURE
 from gateway.channel import STATUS_LINES, Channel
+from gateway.heads import MAX_HEAD_BYTES, Scope, scope_of
 
-Scope: TypeAlias = dict[str, Any]
 LOG: Final = logging.getLogger("thinkcap")
-MAX_HEAD_BYTES: Final = 64 * 1024
-"""Of a request's head, and of chunk framing and trailers in a row."""
 MAX_PIPELINED: Final = 16
 """Requests read ahead while an answer is under way: who does not read does not see the caller leave."""
-ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+LOOK_SECONDS: Final = 0.05
+"""Between two looks after a caller who is not read from."""
+TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None)
+ESTABLISHED: Final = 1
+"""The first byte of what TCP_INFO tells of a connection whose peer has neither ended nor reset it (linux/tcp.h)."""
 REFUSAL: Final = "the request cannot be read in one way only"
 REFUSED: Final = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
     len(REFUSAL),
     REFUSAL.encode(),
 )
-
-
-class Ambiguous(Exception):
-    """The head of a request is too long, or not plain HTTP/1.1."""
 
 
 class CallerProtocol(asyncio.Protocol):
@@ -47,7 +45,7 @@ class CallerProtocol(asyncio.Protocol):
     __slots__ = (
         "_app", "_app_state", "_client", "_framing", "_headers", "_idle_since", "_loop", "_parser",
         "_patience", "_queue", "_reading", "_reading_paused", "_running", "_scheme", "_server", "_state", "_timer",
-        "_url", "drained", "transport",
+        "_url", "_watch", "body_timeout", "drained", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -58,13 +56,16 @@ class CallerProtocol(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        body_timeout: float = 60.0,
     ) -> None:
-        """As uvicorn makes it."""
+        """As uvicorn makes it. `body_timeout`: seconds a caller may be silent in the middle of a request."""
         if not config.loaded:
             config.load()
         self._app, self._app_state, self._state = config.loaded_app, app_state, server_state
         self._loop = _loop or asyncio.get_running_loop()
         self._patience: float = config.timeout_keep_alive
+        self.body_timeout = body_timeout
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # answered first, then dropped
         self._url, self._framing = b"", 0
@@ -80,6 +81,7 @@ class CallerProtocol(asyncio.Protocol):
         """There while the caller is slow to take what was written."""
         self._idle_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
 
     # Called by the event loop and by uvicorn
 
@@ -97,6 +99,7 @@ class CallerProtocol(asyncio.Protocol):
         self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
+        self._stop_looking()
         self.resume_writing()
         running, self._running, self._reading, self._parser = self._running, None, None, None  # they hold this protocol
         if running is not None:
@@ -141,12 +144,31 @@ class CallerProtocol(asyncio.Protocol):
         if not self._reading_paused:
             self._reading_paused = True
             self.transport.pause_reading()
+            self._look()
 
     def resume_reading(self) -> None:
-        """Take more: else nobody sees the caller leave."""
+        """Take more."""
         if self._reading_paused:
             self._reading_paused = False
+            self._stop_looking()
             self.transport.resume_reading()
+
+    def _look(self) -> None:
+        """Who is not read from cannot be heard leaving: ask the kernel, where it can be asked, every LOOK_SECONDS."""
+        plug = self.transport.get_extra_info("socket")
+        if (
+            plug is not None
+            and TCP_INFO is not None
+            and plug.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != ESTABLISHED
+        ):
+            self.transport.abort()
+        else:
+            self._watch = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _stop_looking(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
 
     def answered(self) -> None:
         """The answer is out: the next request that waits, or rest."""
@@ -196,13 +218,12 @@ class CallerProtocol(asyncio.Protocol):
         self._framing = 0
         if self._parser.should_upgrade():  # `_feed` has it read again
             return
-        version, headers = self._parser.get_http_version(), self._headers
-        names = [name for name, _ in headers]
-        self._judge(version, names)
+        parser, headers = self._parser, self._headers
+        scope = scope_of(parser.get_method(), self._url, parser.get_http_version(), headers)
+        scope.update(server=self._server, client=self._client, scheme=self._scheme, state=self._app_state.copy())
         self._headers = []
-        keep_alive = version != "1.0" and self._parser.should_keep_alive()
-        expects = b"expect" in names and dict(headers)[b"expect"].lower() == b"100-continue"
-        scope = self._scope(version, headers)
+        keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
+        expects = dict(headers).get(b"expect", b"").lower() == b"100-continue"
         channel = Channel(self, self._loop, head=scope["method"] == "HEAD", keep_alive=keep_alive, expects=expects)
         self._reading, self._idle_since = channel, None
         if self._running is None:
@@ -238,35 +259,6 @@ class CallerProtocol(asyncio.Protocol):
             self._parser = httptools.HttpRequestParser(self)
             return b"\r\n".join(lines) + b"\r\n\r\n" + data[upgrade.args[0] :]
         return b""
-
-    def _judge(self, version: str, names: list[bytes]) -> None:
-        """Raises Ambiguous."""
-        hosts, size = names.count(b"host"), len(self._url) + sum(map(len, map(b"".join, self._headers)))
-        if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts) or size > MAX_HEAD_BYTES:
-            raise Ambiguous
-        if b"transfer-encoding" in names:
-            codings = {value.strip().lower() for name, value in self._headers if name == b"transfer-encoding"}
-            if version == "1.0" or codings != {b"chunked"}:
-                raise Ambiguous
-
-    def _scope(self, version: str, headers: list[tuple[bytes, bytes]]) -> Scope:
-        url = httptools.parse_url(self._url)
-        path = url.path.decode("ascii")
-        return {
-            "type": "http",
-            "asgi": ASGI,
-            "http_version": version,
-            "server": self._server,
-            "client": self._client,
-            "scheme": self._scheme,
-            "root_path": "",
-            "method": self._parser.get_method().decode("ascii"),
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": url.path,
-            "query_string": url.query or b"",
-            "headers": headers,
-            "state": self._app_state.copy(),
-        }
 
     def _start(self, channel: Channel, scope: Scope) -> None:
         self._running = channel

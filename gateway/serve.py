@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -85,7 +86,7 @@ def config_of(gateway: Gateway) -> uvicorn.Config:
         gateway,
         interface="asgi3",
         loop="uvloop",
-        http=CallerProtocol,
+        http=partial(CallerProtocol, body_timeout=gateway.settings.server.body_timeout),  # type: ignore[arg-type]  # uvicorn calls it, and no more
         proxy_headers=False,
         ws="none",
         lifespan="on",

@@ -47,7 +47,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "whole": "words deltas events dialects.base answer capping retelling",
     },
     "shell": {
-        "protocol": "caller channel",
+        "heads": "",
+        "protocol": "caller channel heads",
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",

@@ -49,6 +49,8 @@ class ServerSettings(Table, frozen=True, kw_only=True):
     metrics_port: Port = 9464
     max_body_bytes: Count = 33_554_432
     max_inflight: Count = 1000
+    body_timeout: Limit = 60.0
+    """How long a caller may be silent in the middle of a request."""
     drain_seconds: Pause = 30.0
     keepalive_seconds: Pause = 0.0
     """0: no comments of our own in a silent stream."""
