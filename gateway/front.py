@@ -29,6 +29,7 @@ from gateway.errors import (
 from gateway.events import (
     CallAbandoned,
     CallFailed,
+    CallFinished,
     CallReceived,
     CallRouted,
     CallStarted,
@@ -103,12 +104,19 @@ class Front:
                 LOG.error("unexpected %s in %s line %s", type(error).__name__, where.name, where.lineno)  # noqa: TRY400 - a trace may quote what came over the wire
                 return await _refuse(request, InternalError("the gateway failed; the answer is lost"))
         except asyncio.CancelledError:
-            if not caller.gone:
+            if not (caller.gone or self._limits.draining):
                 raise
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            return request.exchange.abandoned() if request.exchange is not None else CallAbandoned(status=caller.status)
+            ending = request.exchange.abandoned() if request.exchange else CallAbandoned(status=caller.status)
+            if caller.gone or isinstance(ending, CallFinished):
+                return ending
+            late = Draining("the gateway stops, and the time for calls that run is over")
+            if caller.status is not None:
+                return CallFailed(outcome="stream_error", status=caller.status, code=late.code, turn=ending.turn)
+            request.exchange = None  # it has ended
+            return await _refuse(request, late)
 
     async def _answer(self, request: "Request", observer: Observer) -> Ending:
         limits, route = self._limits, request.route

@@ -5,7 +5,6 @@ import gc
 import logging
 import socket
 import sys
-from contextlib import suppress
 from functools import partial
 from types import FrameType
 
@@ -59,9 +58,12 @@ class Server(CuttingServer):
 
     async def _drain(self) -> None:
         self._gateway.limits.drain()
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(self._gateway.settings.server.drain_seconds):
                 await self._gateway.limits.idle.wait()
+        except TimeoutError:
+            for task in self.server_state.tasks:
+                task.cancel()
         self.should_exit = True
 
 

@@ -1,6 +1,7 @@
 """The gateway as a process: a thousand streams in bounded memory, a drain that cuts nobody, a kill that loses nothing."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -106,6 +107,36 @@ def test_a_drain_cuts_nobody() -> None:
                 assert await asyncio.to_thread(gateway.wait) == 0
 
     asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def test_a_drain_ends_when_its_time_is_over() -> None:
+    """Past drain_seconds streams are cut and count as broken, calls without a head yet are told 503; then all ends well."""
+
+    async def main() -> None:
+        async with scripted() as upstream:
+            silent = (
+                f'[upstreams.two]\nurl = "http://127.0.0.1:{upstream.port}/no_headers.two"\ndialects = ["messages"]\n'
+            )
+            more = f"{silent}[server]\ndrain_seconds = 2"
+            with running(settings(upstream.port, "patient", more)) as gateway:
+                streams = await open_streams(gateway, upstream, 3, asyncio.Event())
+                waits = asyncio.ensure_future(ask(port_of(gateway), request("messages", "m", stream=True)))
+                await asyncio.wait_for(upstream.seen["two"].arrived.wait(), 10)
+                gateway.process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.5)
+                late = await ask(port_of(gateway), request("chat", "m", stream=True))
+                assert (late.status, late.header(b"retry-after")) == (503, b"1")
+                assert not any(task.done() for task in (*streams, waits))
+                for cut in await asyncio.gather(*streams):
+                    assert (cut.status, cut.whole) == (200, False)
+                told = await waits
+                assert (told.status, told.whole, told.header(b"retry-after")) == (503, True, b"1")
+                assert b'"draining"' in told.body
+                assert await asyncio.to_thread(gateway.wait) == 0
+                ends = sorted(line["outcome"] for line in map(json.loads, gateway.log) if line["event"] == "call.ended")
+                assert ends == ["overloaded", "overloaded", "stream_error", "stream_error", "stream_error"]
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_caller_who_reads_nothing_does_not_keep_the_process() -> None:

@@ -214,3 +214,34 @@ def test_the_process_ends_in_the_middle() -> None:
     run(play())
     assert house.facts.outcome == "overloaded"
     assert house.upstream.left == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "outcome", "status", "judged"),
+    [
+        pytest.param((), "overloaded", 503, False, id="before the head"),
+        pytest.param((text("a"),), "stream_error", 200, True, id="in the middle of a stream"),
+        pytest.param((text("a"), chunk(finish="stop"), DONE), "ok", 200, True, id="behind its last event"),
+    ],
+)
+def test_the_time_to_drain_is_over(steps: tuple[bytes, ...], outcome: str, status: int, judged: bool) -> None:
+    """A call that is cut then is told so while it can be; else it counts as a broken stream, if it was not over."""
+    begun = asyncio.Event()
+    house = House(answers(*steps, asyncio.Event()) if steps else hangs(begun))
+
+    async def play() -> Caller:
+        caller = house.caller(request(stream=True))
+        running = asyncio.ensure_future(house.serve(caller))
+        await until(lambda: (steps[-1] in caller.body) if steps else begun.is_set())
+        house.gateway.limits.drain()
+        running.cancel()
+        await running
+        return caller
+
+    caller = run(play())
+    ending = house.facts.ending
+    assert (house.facts.outcome, ending.status, caller.status) == (outcome, status, status)
+    assert (ending.turn is not None) is judged
+    assert caller.complete is (status == 503)
+    assert house.gateway.limits.idle.is_set()
+    assert house.upstream.left == 0
