@@ -1,22 +1,14 @@
 """The metrics of the contract, on a registry of their own, every reachable series of a configured model at zero.
 
-A series born at 15 has an increase() of 0, so children are made at the start and kept: no `.labels()` on the hot path.
+A series born at 15 has an increase() of 0, so children are made at the start.
 Histograms, 13 to 15 series each, start for the models of the settings only; those of `other` are born when used.
 """
 
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    ProcessCollector,
-    disable_created_metrics,
-)
-from prometheus_client.metrics import MetricWrapperBase
+import prometheus_client
+from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
 
 from gateway.words import (
     CAP_OUTCOMES,
@@ -33,7 +25,9 @@ from gateway.words import (
     UPGRADE_KINDS,
     UPSTREAM_FAULTS,
 )
-from telemetry.labels import CLOSED, OVERRUN_VERDICTS, ReasonPair, Series
+from telemetry.children import Children, Key
+from telemetry.labels import OVERRUN_VERDICTS, ReasonPair, Series
+from telemetry.meters import Counter, Gauge, Histogram
 
 USED_RATIO: Final = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10)
 THINKING_TOKENS: Final = tuple(64 * 2**n for n in range(12))
@@ -50,31 +44,7 @@ PLAIN_REASONS: Final[tuple[ReasonPair, ...]] = (*((reason, reason) for reason in
 BEFORE_ROUTING: Final = ("refused", "overloaded", "client_gone")
 """Outcomes of calls that never got an upstream."""
 
-M = TypeVar("M", bound=MetricWrapperBase)
-Keys = Iterable[tuple[str, ...]]
-
-
-class Children(dict[tuple[str, ...], M], Generic[M]):
-    """The children of one metric by their label values, in the order of its labels.
-
-    A combination nobody foresaw (a level only the upstream named) is made on its first use, of closed words only.
-    Upstream, model and purpose are names of the settings: `Guard` folds them before they get here.
-    """
-
-    def __init__(self, metric: M, labels: Iterable[str], keys: Keys) -> None:
-        """Make the children that exist at zero."""
-        super().__init__((key, metric.labels(*key)) for key in keys)
-        self._metric, self._closed = metric, [CLOSED.get(label) for label in labels]
-
-    def __missing__(self, key: tuple[str, ...]) -> M:
-        """The child of these values, unknown words folded; kept under what it was folded to."""
-        folded = tuple(
-            value if allowed is None or value in allowed else OTHER
-            for value, allowed in zip(key, self._closed, strict=True)
-        )
-        if folded not in self:
-            self[folded] = self._metric.labels(*folded)
-        return self[folded]
+Keys = Iterable[Key]
 
 
 class Metrics:
@@ -263,7 +233,7 @@ class Metrics:
             "reason",
             ((reason,) for reason in KEY_REFUSALS),
         )
-        self.spans_dropped = Counter(
+        self.spans_dropped = prometheus_client.Counter(  # with its lock: the sender of spans counts here too
             "thinkcap_spans_dropped_total", "Spans the exporter could not send or queue.", registry=registry
         )
         names = [up.name for up in series.upstreams]

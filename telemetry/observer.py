@@ -4,28 +4,28 @@ Nothing raised in here reaches a call. A recorder that fails costs its own recor
 """
 
 import time
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from gateway.events import CallAbandoned, CallFailed, CallFinished, CallStarted, Fact
+from gateway.events import CallAbandoned, CallFailed, CallFinished, CallStarted, Ending, Fact
 from telemetry.export import ExportingProvider
 from telemetry.labels import Guard, Series
 from telemetry.logs import CallLog, json_log
 from telemetry.metrics import Metrics
-from telemetry.records import Tracing
-from telemetry.spans import CallSpans, open_spans
-from telemetry.state import CallState, On
+from telemetry.records import Tracing, to_processors
+from telemetry.rows import Rows
+from telemetry.spans import CallSpans
+from telemetry.state import CallState, Handler, Keeper, Recorder
 from telemetry.tally import CallTally
 
-ENDINGS = frozenset({CallFinished, CallFailed, CallAbandoned})
-
-
-class _Recorder(Protocol):
-    on: ClassVar[On]
+Handlers = Mapping[Any, tuple[Handler, ...]]
+"""Who is told of a fact, by its type, in this order."""
+NOBODY: Final[Handlers] = {}
 
 
 class Telemetry:
@@ -44,11 +44,15 @@ class Telemetry:
         self.log = log if log is not None else json_log()
         self.clock = clock
         self.failures = 0
-        self._guard = Guard(series)
         self._reported: set[tuple[str, str]] = set()
-        self._tracing = Tracing(tracer_provider, "thinkcap", series.version) if tracer_provider is not None else None
-        if isinstance(tracer_provider, ExportingProvider):
-            tracer_provider.on_drop(self.metrics.spans_dropped.inc)
+        guard = Guard(series)
+        self._rows = Rows(self.metrics, guard)
+        recorders: list[Recorder] = [Keeper(self._rows, guard), CallTally(self.metrics), CallLog(self.log)]
+        self._untraced = self._traced = _handlers(recorders)
+        self._spans: CallSpans | None = None
+        if tracer_provider is not None:
+            self._spans = CallSpans(self._tracing(tracer_provider, series.version))
+            self._traced = _handlers([*recorders, self._spans])
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -57,12 +61,11 @@ class Telemetry:
 
     def open(self, started: CallStarted) -> "CallObserver":
         """Begin to listen to a call. Never raises."""
-        state = CallState(self._guard, started, self.clock())
-        spans = None if self._tracing is None else self._open_spans(self._tracing, state)
-        recorders: list[_Recorder] = [state, CallTally(self.metrics, state), CallLog(self.log, state)]
-        if spans is not None:
-            recorders.append(spans)
-        return CallObserver(self, state, recorders, spans)
+        call = CallObserver(self, self._rows, started, self.clock())
+        if self._spans is not None:
+            self._open_spans(self._spans, call)
+        call.handlers = self._untraced if call.exemplar is None else self._traced
+        return call
 
     def failed(self, recorder: str, fact: str, error: Exception) -> None:
         """Note that a recorder failed: counted always, logged once per recorder and fact, never raised."""
@@ -77,49 +80,62 @@ class Telemetry:
         except Exception:  # noqa: BLE001 - the log itself is broken; the count above is all that can be said
             self.failures += 1
 
-    def _open_spans(self, tracing: Tracing, state: CallState) -> CallSpans | None:
-        """The spans of a sampled call; None for one that is not."""
+    def _tracing(self, provider: TracerProvider, version: str) -> Tracing:
+        scope = InstrumentationScope("thinkcap", version)
+        if isinstance(provider, ExportingProvider):
+            provider.on_drop(self.metrics.spans_dropped.inc)
+            return Tracing(provider, scope, provider.sender.put)
+        return Tracing(provider, scope, to_processors(provider))
+
+    def _open_spans(self, spans: CallSpans, call: CallState) -> None:
+        """Begin the spans of a call that is sampled."""
         try:
-            return open_spans(tracing, state)
+            spans.open(call)
         except Exception as error:  # noqa: BLE001 - a tracer that fails must not reach into a call
             self.failed("CallSpans", "CallStarted", error)
-            return None
 
 
-class CallObserver:
+class CallObserver(CallState):
     """Listens to one call. What comes after its ending is ignored."""
 
-    __slots__ = ("_over", "_recorders", "_spans", "_state", "_telemetry")
+    __slots__ = ("_clock", "_telemetry", "handlers")
 
-    def __init__(
-        self, telemetry: Telemetry, state: CallState, recorders: list[_Recorder], spans: CallSpans | None
-    ) -> None:
-        """Tell these recorders, the state first."""
-        self._telemetry, self._state, self._recorders, self._spans = telemetry, state, recorders, spans
-        self._over = False
+    def __init__(self, telemetry: Telemetry, rows: Rows, started: CallStarted, now: float) -> None:
+        """Nobody is told yet."""
+        super().__init__(rows, started, now)
+        self._telemetry, self._clock = telemetry, telemetry.clock
+        self.handlers = NOBODY
 
     def note(self, fact: Fact) -> None:
         """Stamp the clock and tell every recorder that cares. Never raises."""
-        if self._over:
+        handlers = self.handlers.get(type(fact))
+        if handlers is None:
             return
-        kind: Any = type(fact)
-        self._state.now = self._telemetry.clock()
-        for recorder in self._recorders:
-            handler = recorder.on.get(kind)
-            if handler is not None:
-                try:
-                    handler(recorder, fact)
-                except Exception as error:  # noqa: BLE001 - a recorder must never reach into a call
-                    self._telemetry.failed(type(recorder).__name__, kind.__name__, error)
-        if kind in ENDINGS:
-            self._over = True
+        self.now = self._clock()
+        for handle in handlers:
+            try:
+                handle(self, fact)
+            except Exception as error:  # noqa: BLE001 - a recorder must never reach into a call
+                self._telemetry.failed(handle.__qualname__.partition(".")[0], type(fact).__name__, error)
 
     def trace_headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """W3C headers of the attempt that runs now; () when tracing is off or the call is not sampled."""
-        if self._spans is None or self._over:
+        if self.exemplar is None or self.handlers is NOBODY:
             return ()
         try:
-            return self._spans.headers()
+            return self.spans.headers()
         except Exception as error:  # noqa: BLE001 - a call goes out without a trace rather than not at all
             self._telemetry.failed("CallSpans", "trace_headers", error)
             return ()
+
+
+def _over(call: CallObserver, _fact: Ending) -> None:
+    """After its ending nobody is told of a call any more."""
+    call.handlers = NOBODY
+
+
+def _handlers(recorders: list[Recorder]) -> Handlers:
+    handlers = {kind: tuple(r.on[kind] for r in recorders if kind in r.on) for r in recorders for kind in r.on}
+    for ending in (CallFinished, CallFailed, CallAbandoned):
+        handlers[ending] = (_over, *handlers[ending])
+    return handlers

@@ -3,18 +3,18 @@
 import http.client
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from gateway.events import CallAbandoned
-from telemetry.export import ExportingProvider, Ledger, serve_metrics, start_tracing
+from telemetry.export import ExportingProvider, serve_metrics, start_tracing
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
+from telemetry.records import Record
 from tests.telemetry.conftest import Lines
 from tests.telemetry.plays import SERIES, ordinary, play
 
@@ -46,18 +46,18 @@ class _Keep(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class Stuck(SpanExporter):
+class Stuck:
     """A receiver that accepts and never answers, until it is told to stop."""
 
     def __init__(self) -> None:
         self.entered, self.stop = threading.Event(), threading.Event()
         self.freed = False
 
-    def export(self, spans: object) -> SpanExportResult:  # noqa: ARG002 - the interface's parameter
+    def send(self, _records: Sequence[Record], /) -> bool:
         """Wait until shutdown."""
         self.entered.set()
         self.freed = self.stop.wait(LIMIT)
-        return SpanExportResult.FAILURE
+        return False
 
     def shutdown(self) -> None:
         """Let go."""
@@ -140,6 +140,20 @@ def test_a_receiver_that_is_away_costs_spans_and_no_call(monkeypatch: pytest.Mon
     assert "tracing.trouble" in {line["event"] for line in lines.read_all()}
 
 
+def test_what_tracing_warns_of_is_told_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The exporter's words and the sender's, until the end; then `logging` has them again."""
+    lines = Lines()
+    _, shutdown = start_tracing("my-gateway", json_log(lines))
+    names = ("opentelemetry.exporter", "telemetry.sender")
+    for name in names:
+        logging.getLogger(name).warning("the receiver is away")
+    assert [(line["event"], line["logger"]) for line in lines.read_all()] == [("tracing.trouble", n) for n in names]
+    shutdown()
+    logging.getLogger("telemetry.sender").warning("after")
+    assert [record.message for record in caplog.records if record.name == "telemetry.sender"] == ["after"]
+    assert len(lines.read_all()) == 2
+
+
 def test_a_receiver_that_never_answers_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the sender hangs, calls end at once, the queue drops its oldest, and the close is bounded and exact."""
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
@@ -155,7 +169,7 @@ def test_a_receiver_that_never_answers_blocks_nobody(monkeypatch: pytest.MonkeyP
         play(telemetry, (CallAbandoned(),))
     assert not stuck.stop.is_set()  # nobody waited for it
     assert dropped(telemetry) == 6  # four of the ten found room
-    provider.close(0.1)
+    provider.sender.close(0.1)
     assert stuck.freed  # by the close, not by its own patience
     assert dropped(telemetry) == 12
 
@@ -166,23 +180,9 @@ def test_spans_that_come_after_the_close_are_counted_too() -> None:
     stuck.stop.set()
     provider = ExportingProvider("my-gateway", stuck)
     telemetry = Telemetry(SERIES, tracer_provider=provider, log=json_log(Lines()))
-    provider.close(LIMIT)
+    provider.sender.close(LIMIT)
     play(telemetry, (CallAbandoned(),))
     assert dropped(telemetry) == 1
-
-
-def test_the_ledger_books_what_falls_out_of_a_full_queue() -> None:
-    """Room for two: the third costs the oldest; what is taken makes room; what waits at the end is lost."""
-    lost: list[int] = []
-    ledger = Ledger(2)
-    ledger.report = lost.append
-    for _ in range(3):
-        ledger.queued()
-    assert lost == [1]
-    ledger.taken(2)
-    ledger.queued()
-    ledger.close()
-    assert lost == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_the_size_of_the_queue_is_the_operators(monkeypatch: pytest.MonkeyPatch,
     stuck = Stuck()
     stuck.stop.set()
     provider = ExportingProvider("my-gateway", stuck)
-    provider.close(LIMIT)
+    provider.sender.close(LIMIT)
     assert provider.room == room
 
 

@@ -2,10 +2,15 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
+import threading
 from types import SimpleNamespace
 from typing import BinaryIO, cast
 
+import msgspec
 import pytest
+import structlog
 
 from gateway.events import (
     CallAbandoned,
@@ -19,10 +24,11 @@ from gateway.events import (
     OutputOverran,
     Turn,
 )
-from telemetry.logs import OncePerTurn, SdkWarnings, json_log
+from telemetry.logs import Lines as LinesOut
+from telemetry.logs import TracingWarnings, json_log
 from telemetry.observer import Telemetry
 from tests.telemetry.conftest import Lines
-from tests.telemetry.plays import STARTED, Clock, call, ordinary, play, routed, turn
+from tests.telemetry.plays import SERIES, STARTED, Clock, call, ordinary, play, routed, turn
 
 
 def test_an_ordinary_call_is_one_line(telemetry: Telemetry, lines: Lines, clock: Clock) -> None:
@@ -32,6 +38,7 @@ def test_an_ordinary_call_is_one_line(telemetry: Telemetry, lines: Lines, clock:
         clock.now += 0.5
         observer.note(fact)
     (line,) = lines.read_all()
+    assert list(line)[:3] == ["event", "time", "severity"]
     assert line.pop("time").endswith("Z")
     assert line == {
         "event": "call.ended",
@@ -118,7 +125,7 @@ def test_the_callers_trace_id_is_logged_without_tracing(telemetry: Telemetry, li
 def test_warnings_of_the_sdk_become_lines(lines: Lines) -> None:
     """What the tracing SDK says through `logging` stands in the same log, bounded."""
     logger = logging.getLogger("tests.sdk")
-    handler = SdkWarnings(json_log(lines))
+    handler = TracingWarnings(json_log(lines))
     logger.addHandler(handler)
     logger.propagate = False
     try:
@@ -130,21 +137,93 @@ def test_warnings_of_the_sdk_become_lines(lines: Lines) -> None:
     assert (line["event"], line["severity"], len(line["says"])) == ("tracing.trouble", "warning", 128)
 
 
-def test_lines_of_one_turn_leave_together() -> None:
-    """In a loop they wait for its turn to end and go out in one write; outside each goes at once; none is lost."""
+def lines_to(kept: list[bytes], moment: float) -> LinesOut:
+    """Lines that are kept, write by write."""
+    return LinesOut(cast("BinaryIO", SimpleNamespace(write=kept.append, flush=lambda: None)), moment)
+
+
+def test_lines_of_one_moment_leave_together() -> None:
+    """In a loop they wait for each other and go out in one write; outside each goes at once; none is lost."""
     kept: list[bytes] = []
-    stream = SimpleNamespace(write=kept.append, flush=lambda: None)
-    lines = OncePerTurn(cast("BinaryIO", stream))
-    lines.write(b"before\n")
+    lines = lines_to(kept, 0.01)
+    lines.msg(b"before")
     assert kept == [b"before\n"]
 
+    async def moments() -> None:
+        for moment in (b"first", b"second"):
+            lines.msg(b"a")
+            lines.msg(moment)
+            seen = len(kept)
+            async with asyncio.timeout(20):
+                while len(kept) == seen:  # noqa: ASYNC110 - a list, which sets no event
+                    await asyncio.sleep(0.001)
+        lines.msg(b"last")
+
+    asyncio.run(moments())
+    assert kept == [b"before\n", b"a\nfirst\n", b"a\nsecond\n"]
+    lines.flush()
+    lines.flush()
+    assert kept[3:] == [b"last\n"]
+
+
+def test_a_log_of_no_moment_waits_for_nothing() -> None:
+    """A stream that was handed in gets each line at once, in a loop too."""
+    kept: list[bytes] = []
+    lines = lines_to(kept, 0.0)
+
     async def turn() -> None:
-        lines.write(b"a\n")
-        lines.write(b"b\n")
-        assert kept == [b"before\n"]
-        await asyncio.sleep(0)
-        assert kept == [b"before\n", b"a\nb\n"]
-        lines.write(b"last\n")
+        lines.msg(b"a")
+        assert kept == [b"a\n"]
 
     asyncio.run(turn())
-    assert kept == [b"before\n", b"a\nb\n", b"last\n"]
+
+
+def test_a_thread_beside_the_loop_waits_for_nobody() -> None:
+    """What the sender of spans says goes out at once, and what waits stays the loop's own."""
+    kept: list[bytes] = []
+    lines = lines_to(kept, 3600.0)
+
+    async def turn() -> None:
+        lines.msg(b"a call")
+        thread = threading.Thread(target=lines.msg, args=(b"a warning",))
+        thread.start()
+        thread.join()
+        assert kept == [b"a warning\n"]
+
+    asyncio.run(turn())
+    lines.flush()
+    assert kept == [b"a warning\n", b"a call\n"]
+
+
+def test_the_last_line_of_a_process_is_written() -> None:
+    """A loop that is closed runs no timers any more: what waits goes out as the process ends."""
+    script = """
+import asyncio
+from telemetry.logs import json_log
+async def main():
+    json_log().info("last")
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=60)  # noqa: S603 - this interpreter, and a script of ours
+    assert msgspec.json.decode(done.stderr)["event"] == "last"
+
+
+def test_a_log_with_processors_of_its_own_gets_the_same_line(lines: Lines, clock: Clock) -> None:
+    """Whatever pipeline a log has, every line of a call goes through it."""
+    seen: list[dict[str, object]] = []
+
+    def keep(_logger: object, severity: str, line: object) -> str:
+        seen.append(dict(line) | {"severity": severity})  # type: ignore[call-overload]  # structlog hands a dict
+        raise structlog.DropEvent
+
+    foreign = structlog.wrap_logger(
+        structlog.PrintLogger(),
+        processors=[keep],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    play(Telemetry(SERIES, log=foreign, clock=clock), (*ordinary()[:2], LevelRefused("minimal"), *ordinary()[2:]))
+    play(
+        Telemetry(SERIES, log=json_log(lines), clock=clock), (*ordinary()[:2], LevelRefused("minimal"), *ordinary()[2:])
+    )
+    plain = [{key: value for key, value in line.items() if key != "time" and value is not None} for line in seen]
+    assert plain == [{key: value for key, value in line.items() if key != "time"} for line in lines.read_all()]

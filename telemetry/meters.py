@@ -1,0 +1,93 @@
+"""The counters, gauges and histograms of prometheus_client, moved by one thread: without its locks and checks.
+
+The event loop alone moves them, a dozen for each call; the thread that answers a scrape reads one number at a time.
+What is exported, and how, is the library's: a test plays the same moves to its own and compares the bytes.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterable
+
+import prometheus_client
+from prometheus_client.samples import Exemplar, Sample
+
+Pointer = dict[str, str] | None
+"""The labels of an exemplar: the trace in which it happened. At most 128 characters, which nobody checks here."""
+
+
+class Number:
+    """A value, and the trace of its last move, as the library wants to read them."""
+
+    __slots__ = ("now", "trace")
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.now = 0.0
+        self.trace: tuple[dict[str, str], float, float] | None = None
+
+    def get(self) -> float:
+        """The value."""
+        return self.now
+
+    def get_exemplar(self) -> Exemplar | None:
+        """Where its last move can be looked at."""
+        return Exemplar(*self.trace) if self.trace is not None else None
+
+
+class Counter(prometheus_client.Counter):
+    """Counts up."""
+
+    foreseen = True
+    """False: it is not exported before it has moved."""
+
+    def _metric_init(self) -> None:
+        self._value = Number()
+        self._created = 0.0
+
+    def inc(self, amount: float = 1, exemplar: Pointer = None) -> None:
+        """Add an amount, which is not negative."""
+        value = self._value
+        value.now += amount
+        if exemplar is not None:
+            value.trace = exemplar, amount, time.time()
+
+    def _child_samples(self) -> Iterable[Sample]:
+        return super()._child_samples() if self.foreseen or self._value.now else ()
+
+
+class Gauge(prometheus_client.Gauge):
+    """Goes up and down."""
+
+    def _metric_init(self) -> None:
+        self._value = Number()
+
+    def inc(self, amount: float = 1) -> None:
+        """Up."""
+        self._value.now += amount
+
+    def dec(self, amount: float = 1) -> None:
+        """Down."""
+        self._value.now -= amount
+
+
+class Histogram(prometheus_client.Histogram):
+    """Counts what was observed, by bounds."""
+
+    foreseen = True
+    """False: it is not exported before something was observed."""
+
+    def _metric_init(self) -> None:
+        self._sum = Number()
+        self._buckets = [Number() for _ in self._upper_bounds]
+        self._created = 0.0
+
+    def observe(self, amount: float, exemplar: Pointer = None) -> None:
+        """Count an amount into the first bucket whose bound it does not pass."""
+        self._sum.now += amount
+        bucket = self._buckets[bisect_left(self._upper_bounds, amount)]
+        bucket.now += 1
+        if exemplar is not None:
+            bucket.trace = exemplar, amount, time.time()
+
+    def _child_samples(self) -> Iterable[Sample]:
+        return super()._child_samples() if self.foreseen or any(bucket.now for bucket in self._buckets) else ()
