@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         protocol errors, and what the body's stream raises.
         """
         if self._closed or self._transport is None:
-            raise self._error or httpx.ConnectError("not connected")
+            raise self._failure()
         self.response.begin(bodiless=outgoing.bodiless)
         self._write_limit, read_limit = limits.get("write"), limits.get("read")
         self._read_limit = limits.get("first_byte", read_limit)
@@ -117,9 +117,9 @@ class Connection(asyncio.Protocol):
 
     def close(self, error: BaseException | None = None) -> None:
         """Close at once, also in the middle of an answer; whoever waits on it gets the error, the first one given."""
-        if self._error is None:
-            self._error = error or httpx.ReadError("the connection was closed")
-        self._closed = True
+        if not self._closed:
+            self._closed, self._error = True, error
+            self.response.release()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -128,6 +128,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._wake()
+
+    def _failure(self) -> BaseException:
+        """Why it was closed, told once: an error that is kept by what it was raised in keeps both, and the call."""
+        error, self._error = self._error, None
+        return error or httpx.ReadError("the connection was closed")
 
     # A body that is sent as it comes
 
@@ -164,8 +169,8 @@ class Connection(asyncio.Protocol):
     # Waiting: one future a wait, and one timer that is moved when it fires and not before
 
     async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error
+        if self._closed:
+            raise self._failure()
         self._waiter = self._loop.create_future()
         self._arm()
         try:

@@ -5,7 +5,7 @@ lines, names that are no tokens, Content-Length twice or beside Transfer-Encodin
 """
 
 from collections.abc import AsyncIterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import httptools
 import httpx
@@ -118,7 +118,7 @@ class ResponseReader:
         self._bodiless = self._framed = False
         self._head_bytes = self._framing_bytes = 0
         self._lines: list[tuple[bytes, bytes]] = []
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
 
     def begin(self, *, bodiless: bool) -> None:
         """A request goes out; `bodiless` when its answer has no body (HEAD)."""
@@ -158,6 +158,10 @@ class ResponseReader:
         self.keep_alive = False
         if self.phase == BODY and not self._framed:
             self.phase = DONE
+
+    def release(self) -> None:
+        """Nothing comes any more; what came can still be taken. The parser goes, since it holds this reader."""
+        self._parser = None
 
     def take(self) -> bytes:
         """All there is of the body, in one piece; b"" for none."""

@@ -9,7 +9,7 @@ import pytest
 from gateway.keys import new_key
 from tests.faults.living import Living, living, run, until
 from tests.faults.upstream import Upstream, scripted
-from tests.faults.wires import WIRES, post, request
+from tests.faults.wires import post, request
 
 BODY: Final = b'{"model":"m","messages":[]}'
 HOST: Final = b"Host: a\r\n"
@@ -201,30 +201,6 @@ def test_callers_cannot_choose_where_calls_go() -> None:
                 head = sent.partition(b"\r\n\r\n")[0]
                 assert b"\r\nX-Injected" not in head
                 assert b"127.0.0.1:%d" % upstream.port in head
-
-    run(main())
-
-
-def test_the_upstreams_key_never_comes_back() -> None:
-    """However the upstream repeats it: in a header, an error, a whole body, a stream, coded, on a forwarded path, to TRACE."""
-
-    async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
-            ways = [
-                request(dialect, "m", stream=stream, headers={"x-echo": how})
-                for dialect in WIRES
-                for stream in (False, True)
-                for how in ("plain", "gzip", "split", "error")
-            ]
-            ways += [post("/v1/embeddings", b"{}", {"x-echo": how}) for how in ("plain", "split", "error")]
-            ways += [post("/v1/x", b"", {"x-echo": "plain"}, method=method) for method in ("TRACE", "GET", "OPTIONS")]
-            for sent in ways:
-                answer = await house.ask(sent)
-                assert answer.status in {200, 400, 404}
-                everything = bytes(answer.body) + b"".join(name + value for name, value in answer.headers)
-                assert SECRET.encode() not in everything, sent
-            assert all(SECRET.encode() in sent for sent in upstream.seen["all"].requests)
-            assert SECRET not in str(house.log)
 
     run(main())
 
