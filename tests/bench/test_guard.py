@@ -14,25 +14,25 @@ from tests.bench.doors import executed
 from tests.bench.paths import AT_ONCE, GEMINI_TEXT, MESSAGES_TEXT, RESPONSES_TEXT, TEXT, THOUGHT, TIMED, Step, stream
 from tests.gateway.plays import text
 
-WHOLE_CALL, STREAMED_TOKEN = 7_400, 580
+WHOLE_CALL, STREAMED_TOKEN = 5_800, 560
 """Instructions in our own code, all the way."""
 FRAMES = [
     pytest.param(lambda: stream(TEXT), 380, 15, id="a token of text"),
     pytest.param(lambda: stream(TEXT, method="watch"), 380, 15, id="a token of text under a thinking cap"),
-    pytest.param(lambda: stream(TEXT, times=AT_ONCE), 3890, 174, id="sixteen tokens of text in one read"),
-    pytest.param(lambda: stream(THOUGHT), 530, 19, id="a token of reasoning"),
-    pytest.param(lambda: stream(THOUGHT, method="watch"), 640, 26, id="a token of reasoning under a thinking cap"),
+    pytest.param(lambda: stream(TEXT, times=AT_ONCE), 3890, 172, id="sixteen tokens of text in one read"),
+    pytest.param(lambda: stream(THOUGHT), 520, 19, id="a token of reasoning"),
+    pytest.param(lambda: stream(THOUGHT, method="watch"), 630, 25, id="a token of reasoning under a thinking cap"),
     pytest.param(
-        lambda: stream(TIMED, method="control", control=True), 1800, 91, id="a token of reasoning that can be ended"
+        lambda: stream(TIMED, method="control", control=True), 1780, 90, id="a token of reasoning that can be ended"
     ),
     pytest.param(lambda: stream(MESSAGES_TEXT, dialect="messages"), 360, 16, id="a token of text in messages"),
     pytest.param(lambda: stream(RESPONSES_TEXT, dialect="responses"), 350, 16, id="a token of text in responses"),
-    pytest.param(lambda: stream(GEMINI_TEXT, dialect="gemini"), 950, 36, id="a token of text in gemini"),
+    pytest.param(lambda: stream(GEMINI_TEXT, dialect="gemini"), 910, 27, id="a token of text in gemini"),
 ]
 CALLS = [
-    pytest.param(paths.whole, 2500, 81, id="a whole answer of 1 kB"),
-    pytest.param(paths.headers, 760, 44, id="the headers of a call"),
-    pytest.param(paths.told, 3280, 72, id="the facts of a call without traces"),
+    pytest.param(paths.whole, 2000, 75, id="a whole answer of 1 kB"),
+    pytest.param(paths.headers, 640, 19, id="the headers of a call"),
+    pytest.param(paths.told, 1700, 37, id="the facts of a call without traces"),
 ]
 
 
