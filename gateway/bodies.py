@@ -6,7 +6,8 @@ from typing import Final, Self, TypeAlias
 import msgspec
 
 from gateway.assemble import Assembler
-from gateway.coding import Decoder, Plain, Truncated
+from gateway.calls import header
+from gateway.coding import Decoder, Plain, Truncated, decoder
 from gateway.errors import UpstreamBroken
 from gateway.mask import mask_of
 from gateway.sse import FrameReader
@@ -86,6 +87,17 @@ async def sniffed(chunks: Chunks) -> tuple[bool, Chunks]:
         if len(first) >= LONGEST_FIELD or len(begun) == BEGINNING:
             break
     return first.startswith(FIELDS), chain(parts, chunks)
+
+
+def coding_of(answer: UpstreamAnswer) -> Decoder | None:
+    """How the body is coded; None: in a way nobody here can undo.
+
+    Raises UpstreamBroken for the latter where a key may stand in it: no coding was asked for.
+    """
+    coding = decoder(header(answer.headers, b"content-encoding"))
+    if coding is None and answer.secret is not None:
+        raise UpstreamBroken(f"upstream {answer.name} answered in a content coding that nobody asked for", "protocol")
+    return coding
 
 
 def decoded(answer: UpstreamAnswer, coding: Decoder) -> AsyncIterator[bytes]:

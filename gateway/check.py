@@ -11,6 +11,7 @@ from gateway.catalog import declared
 from gateway.config import PurposeRule, Settings, Upstream
 from gateway.config.reading import join
 from gateway.dialects.budgets import has_budget
+from gateway.mask import SHORTEST, mask_of
 from gateway.rules.level_fallback import walk
 from gateway.words import CONVERSATION, DIALECTS, LADDER, METHODS, DialectName, Level, Method, UpstreamKind
 
@@ -99,6 +100,9 @@ def warnings(settings: Settings) -> Iterator[str]:
         yield f"keys: there are none, so everyone who reaches {settings.server.host}:{settings.server.port} may call"
     for name, upstream in settings.upstreams.items():
         path = join("upstreams", name)
+        if upstream.api_key and mask_of(upstream.api_key.reveal().encode()) is None:
+            key = "api_key_env" if upstream.api_key_env else "api_key_file"
+            yield f"{path}.{key}: the key has fewer than {SHORTEST} characters: it is not hidden in answers"
         if upstream.thinking_method == "control" and upstream.kind != "llama.cpp":
             yield f"{path}.thinking_method: control is a call that only llama.cpp is known to answer"
         if upstream.version_path is None and upstream.url.endswith(("/v1", "/v1beta")):

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from gateway.actions import Refused
 from gateway.answer import Plan
-from gateway.bodies import REDACTED, Chunks, Parts, chain, decoded, is_event_stream, sniffed, status_of
+from gateway.bodies import REDACTED, Chunks, Parts, chain, coding_of, decoded, is_event_stream, sniffed, status_of
 from gateway.caller import new_id
 from gateway.calls import HeaderList, header
-from gateway.coding import decoder
 from gateway.context import Again, Brought, Context, Delivered, Kept
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
 from gateway.events import CallFailed, CallFinished, Named, Turn, attributes
@@ -48,7 +47,7 @@ class Delivery(Struct):
 
     async def bring(self, answer: UpstreamAnswer, first: Kept | None) -> Brought:
         """Bring the answer, or what is to be sent instead. `first`: the refusal an earlier attempt got."""
-        coding = decoder(header(answer.headers, b"content-encoding"))
+        coding = coding_of(answer)
         if coding is None:
             return await self._through(answer, answer.chunks())
         context, call, chunks = self._context, self._context.call, decoded(answer, coding)
@@ -57,8 +56,8 @@ class Delivery(Struct):
             streamed = is_event_stream(header(answer.headers, b"content-type"))
             if not streamed and call.events and (call.stream or self._armed.assembled):
                 streamed, chunks = await sniffed(chunks)
-            if not streamed and not call.events:
-                return await self._through(answer, answer.chunks())  # a stream without events is not waited for
+            if not streamed and not call.events:  # a stream without events is not waited for
+                return await self._through(answer, chunks, plain=chunks is not answer)
         if not streamed:
             whole = self.relay = Whole(context.dialect, self._plan(), context.note)
             return await self._whole(answer, chunks, whole, first)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from gateway.bodies import redacted
+from gateway.bodies import coding_of, decoded, redacted
 from gateway.caller import Caller, new_id
 from gateway.calls import HeaderList, header
 from gateway.context import Door
@@ -55,7 +55,7 @@ class Forwarding:
     async def _send(self, caller: Caller, observer: Observer) -> UpstreamAnswer:
         door, upstream = self._door, self._upstream
         own = door.own + (observer.trace_headers() if upstream.terms.forward_trace else ())
-        headers = to_upstream(self._headers, judged=False, drop=door.drop, own=own)
+        headers = to_upstream(self._headers, judged=upstream.terms.secret is not None, drop=door.drop, own=own)
         length = header(self._headers, b"content-length")
         if length is not None and not (length.isdigit() and len(length) < 16):  # noqa: PLR2004 - digits of a petabyte
             raise BadRequest("header content-length must be one integer")
@@ -80,8 +80,10 @@ class Forwarding:
     async def _bring(self, answer: UpstreamAnswer, caller: Caller) -> Ending:
         secret = self._upstream.terms.secret
         good = answer.status in GOOD or answer.status in NOT_MODIFIED
-        headers = to_caller(answer.headers, decoded=False, length=None, secret=secret)
         chunks = answer.chunks()
+        if secret is not None and (coding := coding_of(answer)) is not None:
+            chunks = decoded(answer, coding)
+        headers = to_caller(answer.headers, decoded=chunks is not answer, length=None, secret=secret)
         if secret is not None and not good:
             chunks = redacted(chunks, secret)
         if answer.status in NOT_MODIFIED or chunks is not answer:  # no longer, or never, the length of what goes out

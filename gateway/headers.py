@@ -3,6 +3,7 @@
 from typing import Final
 
 from gateway.calls import HeaderList
+from gateway.mask import spellings
 from gateway.words import DialectName
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -32,7 +33,10 @@ KEY_PARAMETER: Final = b"key"
 
 
 def to_upstream(headers: HeaderList, *, judged: bool, drop: frozenset[bytes], own: HeaderList) -> RawHeaders:
-    """The request's headers as they go on. `drop`: credentials that are ours or replaced; `own`: what is added."""
+    """The request's headers as they go on. `drop`: credentials that are ours or replaced; `own`: what is added.
+
+    `judged`: the body of the answer will be looked at, so it is asked for without a coding.
+    """
     gone = NOT_JUDGED if judged else NOT_UPSTREAM
     named = _named_by_connection(headers)
     if drop or named:
@@ -52,7 +56,8 @@ def to_caller(headers: HeaderList, *, decoded: bool, length: int | None, secret:
         gone = gone | named
     sent = [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
     if secret is not None:
-        sent = [pair for pair in sent if secret not in pair[1]]
+        for spelt in spellings(secret):
+            sent = [pair for pair in sent if spelt not in pair[1]]
     if length is not None:
         sent = [pair for pair in sent if pair[0] != b"content-length"]
         sent.append((b"content-length", b"%d" % length))

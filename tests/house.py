@@ -16,7 +16,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "coding": "",
         "deltas": "words",
         "errors": "words",
-        "headers": "words calls",
+        "headers": "words calls mask",
         "mask": "",
         "routes": "words errors",
         "splice": "",
@@ -67,7 +67,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "thinking": (
             "words calls errors events headers policy rules dialects.base dialects.budgets caller context memory upstream"
         ),
-        "bodies": "words coding errors mask sse assemble upstream",
+        "bodies": "words calls coding errors mask sse assemble upstream",
         "delivery": (
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller context pump reads retry thinking upstream"
@@ -88,7 +88,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "app": "*",
         "serve": "words errors config app protocol",
         "demo": "words sse demo",
-        "check": "words errors config catalog policy rules dialects",
+        "check": "words errors config catalog mask policy rules dialects",
         "cli": "words errors config catalog policy rules keys app check demo serve",
         "__main__": "cli",
         "": "",

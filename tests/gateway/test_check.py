@@ -143,7 +143,7 @@ def test_the_report_is_aligned_and_ends_with_the_warnings() -> None:
 def test_without_anything_to_warn_of_there_are_no_warnings() -> None:
     """A report may end with its last table."""
     text = SETTINGS.replace("thinking_cap = 2048", 'levels = ["high"]')
-    parsed = parse_settings(text, {"GEMINI_API_KEY": "x"})
+    parsed = parse_settings(text, {"GEMINI_API_KEY": "x" * 16})
     assert list(warnings(parsed)) == []
     assert report(parsed).splitlines()[-1].startswith("session-title")
 
@@ -178,6 +178,10 @@ WARNINGS = {
         "thinking_method = 'give_up'\n[thinking]\ncap = 9",
         "thinking.cap: at up (chat) only streams are given up, whole answers are counted",
     ),
+    "a key too short to be hidden": (
+        "api_key_env = 'SHORT'",
+        "upstreams.up.api_key_env: the key has fewer than 16 characters: it is not hidden in answers",
+    ),
     "levels nobody declares": ("[models.m]\nupstream = 'up'", "models.m.levels: nobody declares them"),
     "levels refused but not declared": (
         "[models.m]\nupstream = 'up'\nundeclared_level = 'refuse'",
@@ -194,7 +198,14 @@ UP = '[upstreams.up]\nurl = "http://127.0.0.1:1"\ndialects = ["chat"]\n'
 @pytest.mark.parametrize(("text", "says"), WARNINGS.values(), ids=WARNINGS)
 def test_what_is_perhaps_not_meant_is_warned_of(text: str, says: str) -> None:
     """Each warning names its key path; the gateway starts all the same."""
-    assert any(warning.startswith(says) for warning in warnings(parse_settings(UP + text, {})))
+    assert any(warning.startswith(says) for warning in warnings(parse_settings(UP + text, {"SHORT": "x" * 15})))
+
+
+def test_a_key_that_is_hidden_is_no_matter() -> None:
+    """Sixteen characters are a key; neither they nor those of a shorter one are said."""
+    text = UP + "api_key_env = 'KEY'"
+    assert not any("api_key" in warning for warning in warnings(parse_settings(text, {"KEY": "x" * 16})))
+    assert "sk-short" not in report(parse_settings(text, {"KEY": "sk-short"}))
 
 
 def test_undeclared_levels_are_no_matter_where_nothing_falls_back() -> None:
