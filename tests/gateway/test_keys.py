@@ -1,13 +1,16 @@
 """Who may call: only holders of a key whose hash is in the settings."""
 
 import hmac
+from collections.abc import Callable
 from hashlib import sha256
+from typing import Any, Final
 
 import pytest
 
 from gateway import keys
 from gateway.config import Key, parse_settings
 from gateway.keys import Keyring, entry, new_key
+from tests.gateway.door import SETTINGS, House, run, whole
 
 TEAMS = [Key(name=name, sha256=sha256(name.encode() + b" secret").hexdigest()) for name in ("red", "green", "blue")]
 
@@ -74,3 +77,83 @@ def test_new_keys_are_long_and_never_alike() -> None:
     made = {new_key()[0] for _ in range(100)}
     assert len(made) == 100
     assert all(key.startswith("tc-") and len(key) == 46 for key in made)
+
+
+def _never(name: str) -> Callable[..., Any]:
+    def refuse(_self: object, *_: object) -> Any:
+        pytest.fail(f"a presented key was looked at by {name}: how long that takes may depend on what it begins with")
+
+    return refuse
+
+
+class Untouchable(bytes):
+    """A presented key, or what holds one: it may be cut out, handed on and hashed by SHA-256, and nothing else.
+
+    Whatever compares it, looks for something in it, or uses it to look something up, fails.
+    """
+
+    __slots__ = ()
+
+    def partition(self, sep: Any, /) -> tuple[bytes, bytes, bytes]:
+        """The first part is a name, the last may be a key."""
+        name, found, rest = bytes(self).partition(sep)
+        return name, found, Untouchable(rest)
+
+    def split(self, sep: Any = None, maxsplit: Any = -1) -> list[bytes]:
+        """Every part may hold a key."""
+        return [Untouchable(part) for part in bytes(self).split(sep, maxsplit)]
+
+    def strip(self, chars: Any = None, /) -> "Untouchable":
+        """It is the same key."""
+        return Untouchable(bytes(self).strip(chars))
+
+
+LOOKS: Final = (
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__contains__", "startswith", "endswith",
+    "find", "rfind", "index", "rindex", "count", "removeprefix", "removesuffix", "translate", "replace", "hex", "decode",
+)  # fmt: skip
+for _look in LOOKS:
+    setattr(Untouchable, _look, _never(_look))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda key: key == b"red secret", id="compared"),
+        pytest.param({b"red secret": 1}.get, id="looked up"),
+        pytest.param(lambda key: b"r" in key, id="searched"),
+        pytest.param(lambda key: key.startswith(b"r"), id="its beginning"),
+        pytest.param(lambda key: key.strip() == b"x", id="stripped and compared"),
+        pytest.param(lambda key: key.partition(b" ")[2] == b"secret", id="cut and compared"),
+    ],
+)
+def test_the_trap_works(look: Callable[[bytes], object]) -> None:
+    """Every way of looking at a presented key that could take longer the better the guess is caught."""
+    with pytest.raises(pytest.fail.Exception, match="a presented key was looked at"):
+        look(Untouchable(b"red secret"))
+
+
+@pytest.mark.parametrize("presented", [b"red secret", b"red secres", b"", b"no key"])
+def test_a_presented_key_is_hashed_and_nothing_else(presented: bytes) -> None:
+    """Only its SHA-256 is compared, so the time a refusal takes says nothing of how near a guess came."""
+    assert Keyring(TEAMS).holder(Untouchable(presented)) == Keyring(TEAMS).holder(presented)
+
+
+@pytest.mark.parametrize("place", ["authorization", "x-api-key", "x-goog-api-key", "?key"])
+@pytest.mark.parametrize("judged", [True, False], ids=["a judged path", "a forwarded path"])
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_nothing_on_the_way_looks_at_it_either(place: str, judged: bool, known: bool) -> None:
+    """From the request's head to the answer, a gateway key is cut out of its place, hashed, and dropped."""
+    key = b"red-secret" if known else b"red-secres"
+    keyed = f'[[keys]]\nname = "red"\nsha256 = "{sha256(b"red-secret").hexdigest()}"\n{SETTINGS}'
+    house = House(whole({}), settings=keyed)
+    caller = house.caller(target="/v1/chat/completions?a=b" if judged else "/v1/embeddings?a=b")
+    if place == "?key":
+        caller.scope["query_string"] = Untouchable(b"a=b&key=" + key)
+    else:
+        value = Untouchable((b"Bearer " if place == "authorization" else b"") + key)
+        caller.scope["headers"].append((place.encode(), value))
+    run(house.serve(caller))
+    assert caller.status == (200 if known else 401)
+    assert [sent.url.raw_path.partition(b"?")[2] for sent in house.upstream.requests] == [b"a=b"] * known
+    assert not any(key in value for sent in house.upstream.requests for _, value in sent.headers.raw)
