@@ -16,6 +16,8 @@ from tests.faults.wires import EVENTS, JSON, REFUSAL, _chunk
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 HUGE: Final = 64 * 1024 * 1024
+LARGE: Final = 1024 * 1024
+"""Bytes of text in a large event."""
 Script = Callable[[Link], Awaitable[None]]
 SCRIPTS: Final[dict[str, Script]] = {}
 
@@ -226,6 +228,17 @@ async def endless(link: Link) -> None:
             await link.send(chunk(event * 16))
             await asyncio.sleep(0)
     link.seen.closed_at = asyncio.get_running_loop().time()
+
+
+@script
+async def endless_large(link: Link) -> None:
+    """A stream without end, of events of a megabyte."""
+    event = _chunk({"content": "x" * LARGE})
+    await link.send(link.head_of())
+    link.seen.arrived.set()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await link.send(chunk(event))
 
 
 @script
