@@ -10,11 +10,13 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Final
 
+from tests.faults.echo import echo
 from tests.faults.link import Link, Seen
-from tests.faults.scripts import SCRIPTS
+from tests.faults.scripts import SCRIPTS, script
 
 LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 TLS_HELLO: Final = b"\x16"
+script(echo)
 
 
 class Upstream:
