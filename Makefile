@@ -13,7 +13,7 @@ bin := $(VENV)/bin
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint lock bench clean
+.PHONY: help demo test check lint fuzz soak lock bench clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z]*\):[^#]*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -35,6 +35,9 @@ check: lint ## all that must hold: lint, tests, house rules, coverage
 	$(bin)/coverage combine --quiet
 	$(bin)/coverage report --fail-under=95 --skip-covered
 	$(bin)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(strip $(WHOLLY_COVERED)))'
+
+fuzz: $(VENV)/.dev ## what hypothesis makes of requests, answers and bytes on the wire, 2,000 examples a dialect
+	HYPOTHESIS_PROFILE=deep $(bin)/python -m pytest -n $(WORKERS) tests/fuzz $(ARGS)
 
 soak: $(VENV)/.dev ## the fault matrix as a table, then mixed traffic with faults for 10 minutes (SECONDS=60)
 	$(bin)/python -m tests.soak.soak $(SECONDS)

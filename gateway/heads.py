@@ -26,6 +26,8 @@ def scope_of(method: bytes, url: bytes, version: str, headers: list[tuple[bytes,
         if version == "1.0" or codings != {b"chunked"}:
             raise Ambiguous
     target = httptools.parse_url(url)
+    if b"#" in url:  # no target has a fragment (RFC 9112, 3.2): it would be lost here, and not elsewhere
+        raise Ambiguous
     path = target.path.decode("ascii")
     return {
         "type": "http",

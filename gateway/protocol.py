@@ -211,7 +211,7 @@ class CallerProtocol(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header or, behind a body in chunks, a trailer, which nobody gets to see."""
-        self._headers.append((name.lower(), value))
+        self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """Judge the head, then begin to answer, or wait for the answers before it."""

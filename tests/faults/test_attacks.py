@@ -89,6 +89,7 @@ REFUSED: Final = {
     "an asterisk": b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n",
     "an absolute target without a path": b"GET http://127.0.0.1:1 HTTP/1.1\r\n" + HOST + b"\r\n",
     "a blank in the target": b"GET /v1/a b HTTP/1.1\r\n" + HOST + b"\r\n",
+    "a fragment in the target": b"GET /v1/a#/../b HTTP/1.1\r\n" + HOST + b"\r\n",
     "a byte beyond ASCII in the target": b"GET /v1/a\xff HTTP/1.1\r\n" + HOST + b"\r\n",
     "a head without end": CHAT + HOST + b"X: a\r\n" * 20000,
     "a value without end": CHAT + HOST + b"X: " + b"a" * 100_000,

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.words import DIALECTS, REASONS, DialectName
 from tests.faults.wires import WIRES
+from tests.fuzz.profiles import FUZZED
 from tests.gateway.door import SETTINGS, House, answers
 
-QUICK: Final = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 IDLE: Final = SETTINGS + "ask_usage = false\n"
 """No rule has anything to do."""
 BUSY: Final = SETTINGS.replace(
@@ -110,7 +110,7 @@ def test_any_request(dialect: DialectName, caplog: pytest.LogCaptureFixture) -> 
     """Any bytes, any JSON and any fields are answered: by the upstream, or with a 400 that names what is wrong."""
     house = House(settings=BUSY)
 
-    @QUICK
+    @FUZZED
     @given(
         body=st.binary(max_size=60) | JSON.map(_json) | FIELDS.map(lambda fields: _json(WIRES[dialect].streamed | {"model": "m"} | fields)),
         headers=HEADERS, stream=st.booleans(),
@@ -129,7 +129,7 @@ def test_any_stream(dialect: DialectName, rules: str, caplog: pytest.LogCaptureF
     """Any stream in any pieces comes through; with idle rules byte for byte, as a call to the upstream itself would."""
     house = House(settings=rules)
 
-    @QUICK
+    @FUZZED
     @given(data=streams(dialect), at=CUTS, capped=st.booleans())
     def holds(data: bytes, at: list[int], capped: bool) -> None:
         wire, idle = WIRES[dialect], rules is IDLE
@@ -149,7 +149,7 @@ def test_any_whole_answer(dialect: DialectName, caplog: pytest.LogCaptureFixture
     """Any body under any status and type comes back as it is."""
     whole, house = WIRES[dialect].whole, House(settings=IDLE)
 
-    @QUICK
+    @FUZZED
     @given(
         data=st.binary(max_size=80) | JSON.map(_json) | st.integers(0, len(whole)).map(lambda n: whole[:n]) | NUMBERS.map(lambda n: whole.replace(b":2", b":" + _json(n))),
         status=st.sampled_from([200, 201, 204, 400, 404, 422, 429, 500, 503]), at=CUTS,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz.profiles import FUZZED
 from tests.gateway.door import Caller, House, run
 
 PATHS: Final = ("/health/live", "/health/ready")
@@ -126,6 +127,7 @@ def test_whatever_is_sent_along(path: str, state: str, document: dict[str, Any])
     house = house_that(state)
     plain = ask("GET", path, house)
 
+    @FUZZED
     @given(query=QUERIES, headers=HEADERS, body=st.binary(max_size=20))
     def holds(query: str, headers: dict[str, str], body: bytes) -> None:
         caller = ask("GET", f"{path}?{query}", house, headers, body)
