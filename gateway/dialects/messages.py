@@ -67,6 +67,7 @@ ERROR_TYPES: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
     401: "authentication_error",
     404: "not_found_error",
+    408: "invalid_request_error",  # the type for all 4xx without one of their own
     413: "request_too_large",
     503: "overloaded_error",
     504: "timeout_error",

@@ -6,7 +6,16 @@ import pytest
 from gateway.calls import Call
 from gateway.deltas import Content, Delta, Finish, Reasoning, ToolCall
 from gateway.dialects import DIALECTS
-from gateway.errors import BadRequest, BodyTooLarge, CallError, NotFound, Overloaded, ThinkingOverrun, Unauthorized
+from gateway.errors import (
+    BadRequest,
+    BodyTooLarge,
+    CallError,
+    NotFound,
+    Overloaded,
+    RequestTimeout,
+    ThinkingOverrun,
+    Unauthorized,
+)
 from gateway.rules.output_cap import OutputCap
 from gateway.sse import Frame
 from tests.gateway.dialects.wires import Told, frames, play, told, unlisted, wire
@@ -225,10 +234,10 @@ def test_promoted_thinking_of_a_whole_answer() -> None:
     ("error", "kind"),
     [
         (BadRequest("no"), "invalid_request_error"), (Unauthorized("no"), "authentication_error"),
-        (NotFound("no"), "not_found_error"), (BodyTooLarge("no"), "request_too_large"),
+        (NotFound("no"), "not_found_error"), (BodyTooLarge("no"), "request_too_large"), (RequestTimeout("no"), "invalid_request_error"),
         (ThinkingOverrun("no"), "api_error"), (Overloaded("no"), "overloaded_error"),
     ],
-    ids=["400", "401", "404", "413", "502", "503"],
+    ids=["400", "401", "404", "413", "408", "502", "503"],
 )  # fmt: skip
 def test_an_error_of_our_own(error: CallError, kind: str) -> None:
     """Anthropic's type of the status, our code beside it; in a stream an `error` event."""
