@@ -112,6 +112,28 @@ def test_a_real_receiver_gets_the_spans_of_a_call(receiver: Receiver, monkeypatc
     assert dropped(telemetry) == 0
 
 
+def test_spans_go_out_by_themselves(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every OTEL_BSP_SCHEDULE_DELAY milliseconds, however few there are."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{receiver.server_port}")
+    provider, shutdown = start_tracing("my-gateway")
+    play(Telemetry(SERIES, tracer_provider=provider, log=json_log(Lines())), ordinary())
+    assert receiver.requests.get(timeout=LIMIT)[0] == "/v1/traces"
+    shutdown()
+
+
+def test_a_small_queue_is_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the queue holds less than a batch has, a full queue is sent."""
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "2")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    stuck = Stuck()
+    provider = ExportingProvider("my-gateway", stuck)
+    telemetry = Telemetry(SERIES, tracer_provider=provider, log=json_log(Lines()))
+    for _ in range(2):
+        play(telemetry, (CallAbandoned(),))
+    assert stuck.entered.wait(LIMIT)
+    provider.sender.close(0.1)
+
+
 def test_the_sampler_is_the_operators(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """OTEL_TRACES_SAMPLER decides; what is sampled out is neither sent nor dropped."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{receiver.server_port}")

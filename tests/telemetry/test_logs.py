@@ -63,6 +63,16 @@ def test_an_ordinary_call_is_one_line(telemetry: Telemetry, lines: Lines, clock:
     }
 
 
+def test_times_are_told_to_the_microsecond(telemetry: Telemetry, lines: Lines, clock: Clock) -> None:
+    """A line is read by people, too: nobody wants the last bits of a clock."""
+    observer = telemetry.open(STARTED)
+    for fact in ordinary():
+        observer.note(fact)
+        clock.now += 1 / 3
+    (line,) = lines.read_all()
+    assert (line["seconds"], line["first_token_seconds"]) == (2.0, 1.333333)
+
+
 def test_a_named_fact_is_a_line_at_its_own_moment(telemetry: Telemetry, lines: Lines) -> None:
     """The name and the attributes are those callers and spans use."""
     observer = telemetry.open(STARTED)

@@ -123,7 +123,7 @@ def test_a_finish_reason_counts_when_the_turn_came_to_an_end(
 
 def test_a_caller_who_leaves_has_no_finish_reason_but_its_tokens_count(telemetry: Telemetry) -> None:
     """What was used was used; how it would have ended nobody knows."""
-    left = CallAbandoned(status=200, turn=Turn(usage=Usage(output=3, input=9)))
+    left = CallAbandoned(status=200, turn=Turn(reported="stop", returned="stop", usage=Usage(output=3, input=9)))
     assert counted(telemetry, CallReceived(), routed(call()), SENT, left) == {
         "thinkcap_requests_total{dialect=chat,model=m-think,outcome=client_gone,upstream=up}": 1,
         "thinkcap_tokens_total{kind=input,model=m-think,upstream=up}": 9,
