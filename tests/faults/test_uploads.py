@@ -28,6 +28,8 @@ BROKEN_OFF: Final = {
 }
 LARGE: Final = 96 * 1024 * 1024
 """More than all buffers of the kernel hold."""
+SENT: Final = 2 * 1024 * 1024
+"""More than the gateway takes ahead, and less than the kernel does."""
 
 
 @asynccontextmanager
@@ -89,20 +91,28 @@ def test_a_body_that_comes_slowly_is_waited_for() -> None:
     run(main())
 
 
-def test_a_caller_who_breaks_off_an_upload_that_nobody_reads() -> None:
-    """Nothing of the caller is read while the upstream takes nothing; that the connection was reset is seen at once."""
+@pytest.mark.parametrize(
+    ("size", "linger"),
+    [
+        pytest.param(LARGE, struct.pack("ii", 1, 0), id="a reset, with most of it unsent"),
+        pytest.param(SENT, struct.pack("ii", 1, 0), id="a reset, with all sent so far"),
+        pytest.param(SENT, struct.pack("ii", 0, 0), id="an end in good order, with all sent so far"),
+    ],
+)
+def test_a_caller_who_breaks_off_an_upload_that_nobody_reads(size: int, linger: bytes) -> None:
+    """Nothing of the caller is read while the upstream takes nothing; that the connection has ended is seen at once."""
 
     async def main() -> None:
         async with deaf() as port, living(SETTINGS.format(port=port, seconds=60)) as house:
             _, writer = await connect(house, HEAD % (b"/v1/files", b"content-length", b"%d" % LARGE))
             plug = writer.get_extra_info("socket")
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.write(b"x" * LARGE)
+            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.write(b"x" * size)
             unsent = -1
             while unsent != writer.transport.get_write_buffer_size():
                 unsent = writer.transport.get_write_buffer_size()
                 await asyncio.sleep(0.2)
-            assert unsent
+            assert bool(unsent) is (size == LARGE)
             assert house.busy == 1
             writer.transport.abort()
             await until(lambda: not house.gateway.limits.inflight)
