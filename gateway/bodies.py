@@ -41,6 +41,9 @@ class Parts:
     async def start(self) -> None:
         """Nothing goes out yet."""
 
+    def room(self) -> None:
+        """There is room."""
+
     async def write(self, data: bytes) -> None:
         """Keep what the relay forwards."""
         for frame in self._reader.feed(data):

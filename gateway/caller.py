@@ -37,6 +37,9 @@ class Watched(Protocol):
     def unwatch(self) -> None:
         """Nobody needs to know any more."""
 
+    def room(self) -> Awaitable[None] | None:
+        """What to wait for before more is made for this caller; None: there is room."""
+
 
 class Caller(Struct):
     """One request's ASGI channel. `watch` cancels the running task when the caller leaves; `gone` says so."""
@@ -132,6 +135,13 @@ class Caller(Struct):
     def write(self, data: bytes) -> Awaitable[None]:
         """Send a piece of the body; done when there is room for more."""
         return self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    def room(self) -> Awaitable[None] | None:
+        """What to wait for before the next piece is read, so that a caller who is slow to take one holds just that.
+
+        None: there is room, or the server waits in `write` instead.
+        """
+        return self._departure.room() if self._departure is not None else None
 
     def end(self, data: bytes = b"") -> Awaitable[None]:
         """Send the last piece; from now on the caller may leave."""

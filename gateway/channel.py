@@ -5,7 +5,7 @@ dearest thing an answer costs.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -121,6 +121,11 @@ class Channel:
             self._tell = tell
             self._line.resume_reading()
 
+    def room(self) -> Awaitable[None] | None:
+        """What to wait for before more is made for this caller; None: there is room."""
+        drained = self._line.drained
+        return None if drained is None or self.gone else asyncio.shield(drained)
+
     def unwatch(self) -> None:
         """Nobody needs to know any more."""
         self._tell = None
@@ -169,16 +174,16 @@ class Channel:
             self._loop.call_soon(self._flush)
 
     def _go_on(self, body: bytes, *, more: bool) -> None:
-        data = b"" if self._silent else body
+        if self._silent:
+            body = b""
         if self._chunked:
-            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            if not more:
-                data += b"0\r\n\r\n"
+            before, behind = (b"%x\r\n" % len(body), b"\r\n") if body else (b"", b"")
+            self._write(before, body, behind if more else behind + b"0\r\n\r\n")
         else:
-            self._left -= len(data)
+            self._left -= len(body)
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("the body of the answer is not as long as its head says")
-        self._write(data)
+            self._write(b"", body, b"")
         if not more:
             self.complete = True
             self._wake()
@@ -186,22 +191,22 @@ class Channel:
                 self._line.transport.close()
             self._line.answered()
 
-    def _write(self, data: bytes) -> None:
-        transport, head = self._line.transport, self._head
+    def _write(self, before: bytes, body: bytes, behind: bytes) -> None:
+        """Write what is there; the head goes first, and a long body is not copied to go with it."""
+        transport = self._line.transport
         if transport.is_closing():  # the caller may have left within this turn
             return
-        if head:
-            self._head = b""
-            if len(data) > JOINED:
-                transport.write(head)
-            else:
-                data = head + data
-        if data:
-            transport.write(data)
+        if self._head:
+            before, self._head = self._head + before, b""
+        if len(body) <= JOINED:
+            before, body, behind = before + body + behind, b"", b""
+        for data in (before, body, behind):
+            if data:
+                transport.write(data)
 
     def _flush(self) -> None:
         if self._head:
-            self._write(b"")
+            self._write(b"", b"", b"")
 
     def fail(self) -> None:
         """The application ended without an answer, or in the middle of it."""

@@ -2,7 +2,7 @@
 
 opening -> exchange -> resting -> exchange ...      closed from anywhere, for good
 
-Bytes that nobody asked for close it: what one answer leaves behind must never be taken for the next one.
+Bytes nobody asked for close it: what one answer leaves behind must never be taken for the next one.
 """
 
 import asyncio
@@ -15,33 +15,33 @@ import httpx
 
 from gateway.http1 import DONE, HEAD, Outgoing, ResponseReader
 
-MAX_BUFFERED_BYTES: Final = 256 * 1024
-"""Reading stops above: a slow caller slows its upstream."""
+READ_BYTES: Final = 64 * 1024
+"""The most that is read at once; without a buffer of our own the loop reads four times as much."""
+MAX_BUFFERED_BYTES: Final = 64 * 1024
+"""Reading stops above: a slow caller slows its upstream, and holds no more than this and one read."""
 
 Origin = tuple[bytes, bytes, int]
 """Scheme, host in ASCII, port."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection, and one slot of the pool from the moment it is made until it is given up."""
 
     __slots__ = (
         "_buffered", "_closed", "_deadline", "_drained", "_error", "_loop", "_lost_by_peer", "_on_lost",
-        "_read_limit", "_reading_paused", "_timer", "_timer_at", "_transport", "_unsent", "_upload", "_waiter",
-        "_write_limit", "_writing_paused", "idle_since", "origin", "response", "reused",
+        "_read_limit", "_reading_paused", "_scratch", "_timer", "_timer_at", "_transport", "_unsent", "_upload",
+        "_waiter", "_write_limit", "_writing_paused", "idle_since", "origin", "response", "reused",
     )  # fmt: skip
 
-    def __init__(self, origin: Origin, on_lost: Callable[["Connection"], None]) -> None:
-        """Take where it leads to, and who is told when it is lost."""
-        self.origin = origin
+    def __init__(self, origin: Origin, on_lost: Callable[["Connection"], None], scratch: memoryview) -> None:
+        """Take where it leads to, who is told when it is lost, and room to read into, which others share."""
+        self.origin, self._scratch = origin, scratch
         self.response = ResponseReader()
-        self.idle_since = 0.0
-        self.reused = False
+        self.idle_since, self.reused = 0.0, False
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._closed = self._lost_by_peer = False
-        self._reading_paused = self._writing_paused = False
+        self._closed = self._lost_by_peer = self._reading_paused = self._writing_paused = False
         self._buffered = self._unsent = 0
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -49,8 +49,7 @@ class Connection(asyncio.Protocol):
         self._upload: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = self._deadline = math.inf
-        self._read_limit: float | None = None
-        self._write_limit: float | None = None
+        self._read_limit = self._write_limit = cast("float | None", None)
 
     @property
     def opened(self) -> bool:
@@ -128,6 +127,11 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._wake()
+
+    def give_up(self) -> None:
+        """It was not opened to the end: the loop closes what there is of a socket, and uvloop never says so."""
+        self._transport = None
+        self.close()
 
     def _failure(self) -> BaseException:
         """Why it was closed, told once: an error that is kept by what it was raised in keeps both, and the call."""
@@ -216,8 +220,13 @@ class Connection(asyncio.Protocol):
         if self._closed:
             self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where the loop puts what it reads: one place for all, since each read is taken before the next."""
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: read them, stop reading when nobody takes them, wake whoever waits."""
+        data = self._scratch[:nbytes]
         response = self.response
         if response.phase == DONE:
             self.close(httpx.RemoteProtocolError("bytes that nobody asked for"))
@@ -229,7 +238,7 @@ class Connection(asyncio.Protocol):
             return
         if phase == DONE:
             self._answered()
-        self._buffered += len(data)
+        self._buffered += nbytes
         if self._buffered > MAX_BUFFERED_BYTES and not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()

@@ -16,7 +16,7 @@ from gateway.context import Again, Brought, Context, Delivered, Kept
 from gateway.errors import CallError, ThinkingOverrun, UpstreamBroken, UpstreamError
 from gateway.events import CallFailed, CallFinished, Named, Turn, attributes
 from gateway.headers import RawHeaders, to_caller
-from gateway.pump import Pump, Stop, Terms
+from gateway.pump import Pump, Stop, Terms, pour
 from gateway.reads import Reads
 from gateway.relay import Relay
 from gateway.retry import LevelRetry
@@ -224,8 +224,7 @@ class Delivery(Struct):
         self.relay = None
         caller = self._context.caller
         await caller.start(answer.status, self._headers(answer.headers, length=None, plain=plain))
-        async for chunk in chunks:
-            await caller.write(chunk)
+        await pour(chunks, caller)
         await caller.end()
         return CallFinished(outcome="ok" if answer.status in GOOD else "upstream_error", status=answer.status)
 

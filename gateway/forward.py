@@ -13,6 +13,7 @@ from gateway.errors import BadRequest, UpstreamBroken, UpstreamError
 from gateway.events import AttemptAnswered, AttemptEnded, AttemptStarted, CallFailed, CallFinished, Ending, Observer
 from gateway.exchange import fault_of
 from gateway.headers import to_caller, to_upstream
+from gateway.pump import pour
 from gateway.upstream import Upstream, UpstreamAnswer
 from gateway.words import UpstreamFault
 
@@ -91,8 +92,7 @@ class Forwarding:
         if header(answer.headers, b"x-request-id") is None:
             headers.append((b"x-request-id", new_id()))
         await caller.start(answer.status, headers)
-        async for chunk in chunks:
-            await caller.write(chunk)
+        await pour(chunks, caller)
         await caller.end()
         return CallFinished(outcome="ok" if good else "upstream_error", status=answer.status)
 

@@ -133,7 +133,7 @@ class ResponseReader:
         self._lines = []
         self._framed = False
 
-    def feed(self, data: bytes) -> int:
+    def feed(self, data: bytes | memoryview) -> int:
         """Take bytes, say how far the response is. Raises RemoteProtocolError; bytes after the end only end reuse."""
         self.heard = True
         pieces = len(self.pieces)

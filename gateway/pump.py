@@ -1,8 +1,8 @@
 """Performs the relay's actions on a stream: reads the upstream, writes the caller, keeps the timers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol, cast
 
 from msgspec import Struct
 
@@ -21,11 +21,26 @@ KEEP_ALIVE: Final = comment(b"keep-alive")
 Stop = GiveUp | Refused | UpstreamError
 
 
+async def pour(chunks: AsyncIterator[bytes], caller: "Sink") -> None:
+    """A body that nobody looks at, piece by piece, each read once there is room for it."""
+    while True:
+        room = caller.room()
+        if room is not None:
+            await room
+        try:
+            await caller.write(await anext(chunks))
+        except StopAsyncIteration:
+            return
+
+
 class Sink(Protocol):
     """Who the answer goes to: the caller, or whoever makes a whole body of it first."""
 
     status: int | None
     """None until the head has gone out."""
+
+    def room(self) -> Awaitable[None] | None:
+        """What to wait for before more is read; None: there is room."""
 
     def write(self, data: bytes) -> Awaitable[None]:
         """Take a piece of the body."""
@@ -79,17 +94,21 @@ class Pump:
         return stop or (None if relay.over else error)
 
     async def _run(self) -> Stop | None:
-        relay = self._relay
+        relay, caller = self._relay, self._caller
         while True:
+            room = caller.room()
+            if room is not None:
+                await room
             data = await self._reads.next(self._patience(), self._control)
             if data:
                 actions = relay.feed(data)
+                data = None  # here nothing is held while a slow caller is waited for
             elif data is None and not self._lingered():
                 actions = self._overtaken()
             else:
                 return await self._perform(self._overheard() + relay.close())
             if len(actions) == 1 and isinstance(actions[0], Forward) and self._terms.comments is None:  # nearly always
-                await self._write(actions[0].data)
+                await self._write(cast("Forward", actions.pop()).data)
                 continue
             stop = await self._perform(actions)
             if stop is not None:

@@ -96,7 +96,9 @@ class FrameReader:
         if not end:
             self._keep()
             return len(data)
-        frames.append(_frame(bytes(held[:end]), self._skip))
+        with memoryview(held) as view:
+            raw = view[:end].tobytes()
+        frames.append(_frame(raw, self._skip))
         held.clear()
         self._skip = self._searched = 0
         return end - before

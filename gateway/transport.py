@@ -13,7 +13,7 @@ from typing import Final, Self, TypeAlias
 
 import httpx
 
-from gateway.connection import Connection, Origin
+from gateway.connection import READ_BYTES, Connection, Origin
 from gateway.http1 import DONE, Outgoing, encode
 from gateway.pool import Pool
 from gateway.resolve import Resolver
@@ -95,7 +95,8 @@ class LeanTransport(httpx.AsyncBaseTransport):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """Limits: connections over all origins, seconds one may be idle. TLS is verified unless told otherwise."""
-        self._pool = Pool(max_connections, keepalive_expiry, lambda origin: Connection(origin, self._lost))
+        scratch = memoryview(bytearray(READ_BYTES))
+        self._pool = Pool(max_connections, keepalive_expiry, lambda origin: Connection(origin, self._lost, scratch))
         self._keepalive_expiry = keepalive_expiry
         self._ssl_context = ssl_context
         self._resolver = Resolver()
@@ -178,7 +179,11 @@ class LeanTransport(httpx.AsyncBaseTransport):
         context = self._ssl_context if scheme == b"https" else None
         try:
             async with asyncio.timeout(limit):
-                await self._open(connection, host.decode("ascii"), port, context)
+                try:
+                    await self._open(connection, host.decode("ascii"), port, context)
+                except BaseException:
+                    connection.give_up()
+                    raise
         except TimeoutError as error:
             raise httpx.ConnectTimeout(f"no connection within {limit} s") from error
         except (OSError, UnicodeError) as error:

@@ -76,7 +76,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
             "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller context delivery memory pump reads retry thinking upstream"
         ),
-        "forward": "words calls errors events headers policy bodies caller context delivery exchange upstream",
+        "forward": "words calls errors events headers policy bodies caller context delivery exchange pump upstream",
         "limits": "",
         "models": "words calls errors headers routes config policy caller keys upstream",
         "front": (

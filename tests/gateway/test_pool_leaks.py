@@ -5,6 +5,7 @@ import asyncio
 import httpx
 import pytest
 
+from gateway.connection import Connection
 from gateway.transport import LeanTransport
 from tests.gateway.scripted import (
     OK,
@@ -52,6 +53,33 @@ def test_a_cancelled_request_leaves_nothing_behind(script: Script, loop: LoopFac
             assert await waiting == b"hello"
             await until(lambda: served.ended == 1)
             assert transport.open == 1
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_request_cancelled_as_its_socket_opens_leaves_nothing_behind(
+    loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the socket that is there and whoever waited for it: uvloop closes it then, and tells nobody."""
+    tasks: list[asyncio.Task[bytes]] = []
+    made = Connection.connection_made
+
+    def cancelling(self: Connection, transport: asyncio.BaseTransport) -> None:
+        made(self, transport)
+        tasks.pop().cancel()
+
+    async def main() -> None:
+        async with serve(always) as served, LeanTransport() as transport:
+            with monkeypatch.context() as patched:
+                patched.setattr(Connection, "connection_made", cancelling)
+                task = asyncio.create_task(fetch(transport, served.url))
+                tasks.append(task)
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await until(lambda: not transport._closing)
+            assert transport.open == 0
+            assert await fetch(transport, served.url) == b"hello"
 
     run(loop, main())
 

@@ -36,6 +36,9 @@ class Sink:
         """The head."""
         self.status = 200
 
+    def room(self) -> None:
+        """It is waited for in `write`."""
+
     async def write(self, data: bytes) -> None:
         """A piece."""
         if self.slow is not None:

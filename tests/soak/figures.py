@@ -14,7 +14,7 @@ from tests.faults.upstream import Upstream, scripted
 from tests.faults.wires import post, request
 from tests.running import Running, running
 
-STREAMS, DEAF = 1000, 32
+STREAMS, DEAF = 1000, 64
 AHEAD_KIB = 512.0
 """What a stream may take beyond its largest event, however slow its caller."""
 

@@ -1,7 +1,7 @@
 """`make soak`: mixed traffic with random faults against a gateway process, for 10 minutes or as long as it is told.
 
-Prints the fault matrix and the soak as tables. Ends with 1 when memory grew, or when the counters are not, outcome by
-outcome, exactly what the callers saw.
+Prints the fault matrix, figures with their bounds, and the soak as tables. Ends with 1 when one of these does not hold,
+when memory grew, or when the counters are not, outcome by outcome, exactly what the callers saw.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from tests.faults.matrix import lines, run_all
 from tests.faults.upstream import scripted
 from tests.faults.wires import request
 from tests.running import Running, running
+from tests.soak.figures import measure, table
 
 SECONDS: Final = 600.0
 WARM: Final = 0.5
@@ -190,10 +191,13 @@ def report(soaked: Soak, rate: float, found: Counter[tuple[str, str]], errors: l
 
 
 def main() -> int:
-    """The matrix, then the soak; the first argument is the seconds."""
+    """The matrix, the figures, then the soak; the first argument is the seconds."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
     print(*lines(run(run_all())), sep="\n", flush=True)  # noqa: T201 - it is a report
-    return 0 if asyncio.run(soak(seconds)) else 1
+    figures = asyncio.run(measure())
+    print("", *table(figures), sep="\n", flush=True)  # noqa: T201 - it is a report
+    well = asyncio.run(soak(seconds))
+    return 0 if well and all(figure.holds for figure in figures) else 1
 
 
 if __name__ == "__main__":
