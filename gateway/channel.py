@@ -54,7 +54,8 @@ class Channel:
         self._line, self._loop, self._silent = line, loop, head
         self.keep_alive, self._expects = keep_alive, expects
         self.started = self.complete = self.gone = False
-        self._body, self._more, self._told = b"", True, False
+        self._body: bytes | bytearray = b""
+        self._more, self._told = True, False
         self._head = b""
         self._left = 0
         self._chunked = False
@@ -76,7 +77,7 @@ class Channel:
             await self._wait(self._line.body_timeout if self._more else None)
         if self.gone or self.complete:
             return {"type": "http.disconnect"}
-        body, self._body = self._body, b""
+        body, self._body = bytes(self._body), b""
         self._told = not self._more
         return {"type": "http.request", "body": body, "more_body": self._more}
 
@@ -95,7 +96,12 @@ class Channel:
 
     def feed(self, body: bytes) -> None:
         """A piece of the body came."""
-        self._body += body
+        if not self._body:
+            self._body = body
+        else:
+            if isinstance(self._body, bytes):  # bytes are copied for each piece that is added
+                self._body = bytearray(self._body)
+            self._body += body
         if len(self._body) > HIGH_WATER:
             self._line.pause_reading()
         self._wake()

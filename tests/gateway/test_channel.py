@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.channel import HIGH_WATER, JOINED
-from tests.gateway.callers import GET, OK, POST, App, Served, answers, body, length, turns
+from tests.gateway.callers import CHUNKS, GET, OK, POST, App, Served, answers, body, length, turns
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,28 @@ def test_a_body_nobody_takes_stops_the_reading() -> None:
         assert served.reads()
         await served.feed(b"x")
         assert taken == [size]
+
+    asyncio.run(main())
+
+
+def test_a_body_in_crumbs_is_not_copied_for_each_of_them() -> None:
+    """Pieces that nobody has taken yet are added in place: else the thousandth costs a thousand times the first."""
+    taken = []
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await turns(2)
+        taken.append(await body(receive))
+        await answers(headers=length(0), read=False)(scope, receive, send)
+
+    async def main() -> None:
+        served = Served(app)
+        served.protocol.data_received(CHUNKS[: CHUNKS.index(b"0\r\n")])
+        reading = served.protocol._reading
+        assert reading is not None
+        held = reading._body
+        await served.feed(b"1\r\n!\r\n1\r\n!\r\n0\r\n\r\n")
+        assert taken == [b"hello!!"]
+        assert held == b"hello!!"
 
     asyncio.run(main())
 
