@@ -12,6 +12,8 @@ import httpx
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a head with the informational ones before it, of trailers, and of chunk framing that carries no data."""
+CRUMBS: Final = 64
+"""Pieces of a body that may wait to be taken: each costs forty bytes besides, which is much for chunks of two."""
 
 HEAD: Final = 0
 BODY: Final = 1
@@ -147,6 +149,8 @@ class ResponseReader:
             raise httpx.RemoteProtocolError(str(error.__context__ if ours else error)) from error
         if len(self.pieces) > pieces:
             self._framing_bytes = 0
+            if len(self.pieces) > CRUMBS:
+                self.pieces[:] = [b"".join(self.pieces)]
         elif self.phase != DONE:
             self._framing_bytes += len(data)
             if self._framing_bytes > MAX_HEAD_BYTES:

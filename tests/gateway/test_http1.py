@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.http1 import BODY, DONE, MAX_HEAD_BYTES, ResponseReader, encode
+from gateway.http1 import BODY, CRUMBS, DONE, MAX_HEAD_BYTES, ResponseReader, encode
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -174,6 +174,19 @@ def test_a_chunk_extension_without_end_is_refused() -> None:
         reader.feed(b"a" * 1000)
     with pytest.raises(httpx.RemoteProtocolError):
         reader.feed(b"a" * 1000)
+
+
+def test_a_body_in_crumbs_is_held_in_few_pieces() -> None:
+    """What nobody has taken yet costs its bytes, not an object for every two of them."""
+    reader = ResponseReader()
+    reader.begin(bodiless=False)
+    reader.feed(CHUNKED)
+    for _ in range(100):
+        reader.feed(b"2\r\nab\r\n" * 50)
+        assert len(reader.pieces) <= CRUMBS
+    assert reader.take() == b"ab" * 5000
+    reader.feed(b"1\r\n!\r\n")
+    assert reader.take() == b"!"
 
 
 def test_trickling_framing_of_a_long_stream_is_not_counted_together() -> None:
