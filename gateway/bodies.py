@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.assemble import Assembler
 from gateway.calls import header
-from gateway.coding import Decoder, Plain, Truncated, decoder
+from gateway.coding import Coded, Decoder, Plain, Truncated, decoder
 from gateway.errors import UpstreamBroken
 from gateway.mask import mask_of
 from gateway.sse import FrameReader
@@ -25,8 +25,6 @@ BEGINNING: Final = 4096
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 REDACTED: Final = b"[redacted]"
 """Stands where an error quoted an upstream's key."""
-STEP: Final = 1024
-"""Coded bytes undone at a time: a bomb of a thousand to one gives a megabyte, not all it has."""
 
 
 class Parts:
@@ -116,7 +114,7 @@ class Decoded:
     def __init__(self, answer: UpstreamAnswer, coding: Decoder) -> None:
         """Decode this body."""
         self._answer, self._coding, self._mask = answer, coding, mask_of(answer.secret)
-        self._coded = memoryview(b"")
+        self._coded: Coded = b""
 
     def __aiter__(self) -> Self:
         return self
@@ -126,7 +124,7 @@ class Decoded:
             try:
                 if not self._coded:
                     self._coded = memoryview(await anext(self._answer))
-                data, self._coded = self._coding.feed(bytes(self._coded[:STEP])), self._coded[STEP:]
+                data, self._coded = self._coding.feed(self._coded)
                 return data if self._mask is None else self._mask.feed(data)
             except StopAsyncIteration:
                 self._coding.close()

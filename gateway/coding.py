@@ -1,9 +1,15 @@
 """Undoes content codings that come although none was asked for. Pure: bytes in, bytes out."""
 
 import zlib
-from typing import Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import zstandard
+
+Coded: TypeAlias = bytes | memoryview
+MOST: Final = 64 * 1024
+"""Plain bytes that are enough for one time."""
+WINDOW: Final = 8 * 1024 * 1024
+"""What a zstd body may have its reader remember (RFC 9659); left alone it is sixteen times as much."""
 
 
 class Truncated(ValueError):
@@ -13,8 +19,8 @@ class Truncated(ValueError):
 class Decoder(Protocol):
     """Turns coded bytes into plain ones."""
 
-    def feed(self, data: bytes) -> bytes:
-        """The plain bytes these give. Raises Truncated on bytes that are not of the coding."""
+    def feed(self, data: Coded) -> tuple[bytes, Coded]:
+        """Plain bytes, and the coded ones left for the next time. Raises Truncated on bytes not of the coding."""
 
     def close(self) -> None:
         """The body has ended. Raises Truncated when the coding has not."""
@@ -23,68 +29,69 @@ class Decoder(Protocol):
 class Plain:
     """No coding."""
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: Coded) -> tuple[bytes, Coded]:
         """The same bytes."""
-        return data
+        return bytes(data), b""
 
     def close(self) -> None:
         """Nothing can be missing."""
 
 
-class Gzip:
-    """gzip (also of several members) and zlib's deflate."""
+class _Stepwise:
+    """Bytes are undone a few at a time, for a few can stand for very many: what is given stays below 330 KiB."""
 
-    def __init__(self) -> None:
-        """Begin; 32 + 15: gzip or zlib, as the header says."""
-        self._inflate = zlib.decompressobj(47)
-        self._begun = False
-
-    def feed(self, data: bytes) -> bytes:
-        """Inflate."""
-        plain = []
-        while data:
-            if self._inflate.eof:
-                self._inflate = zlib.decompressobj(47)
-            self._begun = True
-            try:
-                plain.append(self._inflate.decompress(data))
-            except zlib.error as error:
-                raise Truncated(str(error)) from None
-            data = self._inflate.unused_data
-        return b"".join(plain)
-
-    def close(self) -> None:
-        """An empty body is no gzip, and is taken for an empty one."""
-        if self._begun and not self._inflate.eof:
-            raise Truncated("the gzip body ends too early")
-
-
-class Zstd:
-    """Zstandard."""
+    NAME: ClassVar[str]
+    STEP: ClassVar[int]
+    """Coded bytes: of gzip each gives a thousand at most, and every four of zstd 128 KiB."""
+    ERROR: ClassVar[type[Exception]]
 
     def __init__(self) -> None:
         """Begin."""
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._part = self._new()
         self._begun = False
 
-    def feed(self, data: bytes) -> bytes:
-        """Decompress."""
-        plain = []
-        while data:
-            if self._frame.eof:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+    def _new(self) -> Any:
+        raise NotImplementedError
+
+    def feed(self, data: Coded) -> tuple[bytes, Coded]:
+        """Undo the coding of one part after the other."""
+        plain: list[bytes] = []
+        size = at = 0
+        while at < len(data) and size < MOST:
+            if self._part.eof:
+                self._part = self._new()
             self._begun = True
+            step = data[at : at + self.STEP]
             try:
-                plain.append(self._frame.decompress(data))
-            except zstandard.ZstdError as error:
+                plain.append(self._part.decompress(step))
+            except self.ERROR as error:
                 raise Truncated(str(error)) from None
-            data = self._frame.unused_data
-        return b"".join(plain)
+            at += len(step) - len(self._part.unused_data)
+            size += len(plain[-1])
+        return b"".join(plain), data[at:]
 
     def close(self) -> None:
-        """The frame must be whole."""
-        if self._begun and not self._frame.eof:
-            raise Truncated("the zstd body ends too early")
+        """An empty body is of no coding, and is taken for an empty one."""
+        if self._begun and not self._part.eof:
+            raise Truncated(f"the {self.NAME} body ends too early")
+
+
+class Gzip(_Stepwise):
+    """gzip (also of several members) and zlib's deflate."""
+
+    NAME, STEP, ERROR = "gzip", 256, zlib.error
+
+    def _new(self) -> Any:
+        return zlib.decompressobj(47)  # 32 + 15: gzip or zlib, as the header says
+
+
+class Zstd(_Stepwise):
+    """Zstandard."""
+
+    NAME, STEP, ERROR = "zstd", 8, zstandard.ZstdError
+
+    def _new(self) -> Any:
+        return zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
 
 
 PLAIN: Final = Plain()
