@@ -83,11 +83,17 @@ class Front:
         limits.enter()
         ending: Ending = CallFailed(outcome="overloaded", status=0, code="draining")
         try:
-            ending = await self._ending(request, observer)
+            try:
+                ending = await self._ending(request, observer)
+            finally:
+                request.caller.unwatch()
+                observer.note(ending)
+            room = request.caller.room()
+            if room is not None:  # what the caller is yet to take is memory, and holds its place
+                request.exchange = None
+                await room
         finally:
             limits.leave()
-            request.caller.unwatch()
-            observer.note(ending)
 
     async def _ending(self, request: "Request", observer: Observer) -> Ending:
         """The answer, or an error in its place; the caller may leave in the middle of either."""

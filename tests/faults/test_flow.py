@@ -4,7 +4,9 @@ import asyncio
 import socket
 from pathlib import Path
 
+from tests.faults.link import END, PIECE, Link, chunk
 from tests.faults.living import Living, living, run, until
+from tests.faults.scripts import script
 from tests.faults.upstream import scripted
 from tests.faults.wires import post, request
 
@@ -45,16 +47,43 @@ def _kernel() -> int:
     return sum(map(int, limits))
 
 
-async def _stream(house: Living, buffer: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _stream(
+    house: Living, buffer: int, *, stream: bool = True
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     house.sent += 1
     plug = socket.socket()
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     plug.setblocking(False)
     await asyncio.get_running_loop().sock_connect(plug, ("127.0.0.1", house.port))
     reader, writer = await asyncio.open_connection(sock=plug, limit=buffer)
-    writer.write(request("chat", "m", stream=True))
+    writer.write(request("chat", "m", stream=stream))
     await reader.readuntil(b"\r\n\r\n")
     return reader, writer
+
+
+@script
+async def large_whole(link: Link) -> None:
+    """A body that no kernel takes at once."""
+    await link.send(link.head_of(), chunk(link.parts[0]), *[chunk(b" " * PIECE)] * 256, chunk(link.parts[1]), END)
+
+
+def test_an_answer_nobody_takes_holds_its_place() -> None:
+    """Its bytes are memory, so the call counts against max_inflight until they were taken or the caller is gone."""
+
+    async def main() -> None:
+        more = "[server]\nmax_inflight = 2"
+        async with scripted() as upstream, living(settings(upstream.port, "large_whole", more)) as house:
+            (reader, writer), (_, leaving) = [await _stream(house, 4096, stream=False) for _ in range(2)]
+            await until(lambda: house.outcomes() == {"ok": 2})
+            assert not house.busy
+            assert (await house.ask(request("chat", "m", stream=False))).status == 503
+            leaving.transport.abort()
+            await until(lambda: house.gateway.limits.inflight == 1)
+            while house.gateway.limits.inflight:
+                await reader.read(PIECE)
+            writer.transport.abort()
+
+    run(main())
 
 
 def test_overload_is_told_at_once_and_health_answers() -> None:
