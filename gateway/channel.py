@@ -38,6 +38,9 @@ class Line(Protocol):
     def answered(self) -> None:
         """The answer is out."""
 
+    def close(self) -> None:
+        """End the connection behind what is yet to be taken."""
+
 
 class Channel:
     """ASGI's receive and send for one request; also tells, without a task that waits for it, when the caller leaves."""
@@ -194,7 +197,7 @@ class Channel:
             self.complete = True
             self._wake()
             if not self.keep_alive:
-                self._line.transport.close()
+                self._line.close()
             self._line.answered()
 
     def _write(self, before: bytes, body: bytes, behind: bytes) -> None:
@@ -219,7 +222,7 @@ class Channel:
         if self.gone or self.complete:
             return
         if self.started:  # nothing can be said any more
-            self._line.transport.close()
+            self._line.close()
         else:
             self.keep_alive = False
             self._begin({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0")]})

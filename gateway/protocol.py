@@ -23,6 +23,7 @@ from uvicorn.server import ServerState
 from gateway.caller import DEPARTURE
 from gateway.channel import STATUS_LINES, Channel
 from gateway.heads import MAX_HEAD_BYTES, Scope, scope_of
+from gateway.send_timeout import SendTimeout
 
 LOG: Final = logging.getLogger("thinkcap")
 MAX_PIPELINED: Final = 16
@@ -44,8 +45,8 @@ class CallerProtocol(asyncio.Protocol):
 
     __slots__ = (
         "_app", "_app_state", "_client", "_framing", "_headers", "_idle_since", "_loop", "_parser",
-        "_patience", "_queue", "_reading", "_reading_paused", "_running", "_scheme", "_server", "_state", "_timer",
-        "_url", "_watch", "body_timeout", "drained", "transport",
+        "_patience", "_queue", "_reading", "_reading_paused", "_running", "_scheme", "_send_seconds", "_send_timeout",
+        "_server", "_state", "_timer", "_url", "_watch", "body_timeout", "drained", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -58,14 +59,15 @@ class CallerProtocol(asyncio.Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         body_timeout: float = 60.0,
+        send_timeout: float = 300.0,
     ) -> None:
-        """As uvicorn makes it. `body_timeout`: seconds a caller may be silent in the middle of a request."""
+        """As uvicorn makes it, and seconds: a caller may be silent in the middle of a request, or take nothing."""
         if not config.loaded:
             config.load()
         self._app, self._app_state, self._state = config.loaded_app, app_state, server_state
         self._loop = _loop or asyncio.get_running_loop()
         self._patience: float = config.timeout_keep_alive
-        self.body_timeout = body_timeout
+        self.body_timeout, self._send_seconds = body_timeout, send_timeout
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # answered first, then dropped
         self._url, self._framing = b"", 0
@@ -88,6 +90,7 @@ class CallerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first head."""
         self.transport = cast("asyncio.Transport", transport)
+        self._send_timeout = SendTimeout(self.transport, self._loop, self._send_seconds)
         self._state.connections.add(cast("Any", self))
         self._server, self._client = get_local_addr(self.transport), get_remote_addr(self.transport)
         self._scheme = "https" if is_ssl(self.transport) else "http"
@@ -123,9 +126,11 @@ class CallerProtocol(asyncio.Protocol):
         """More was written than the caller takes."""
         if self.drained is None:
             self.drained = self._loop.create_future()
+            self._send_timeout.start()
 
     def resume_writing(self) -> None:
         """The caller took it."""
+        self._send_timeout.stop()
         drained, self.drained = self.drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
@@ -133,11 +138,16 @@ class CallerProtocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """The server stops: close now, or behind the answer that is under way."""
         if self._running is None:
-            self.transport.close()
+            self.close()
         else:
             self._running.keep_alive = False
 
     # Called by the channels
+
+    def close(self) -> None:
+        """End the connection behind what is yet to be taken."""
+        self.transport.close()
+        self._send_timeout.start()
 
     def pause_reading(self) -> None:
         """Take nothing more from the caller for now."""
@@ -197,7 +207,7 @@ class CallerProtocol(asyncio.Protocol):
         if left > 0:
             self._timer = self._loop.call_later(left, self._on_timer)
         else:
-            self.transport.close()
+            self.close()
 
     # Called by the parser
 
@@ -279,4 +289,4 @@ class CallerProtocol(asyncio.Protocol):
     def _refuse(self) -> None:
         if self._running is None:
             self.transport.write(STATUS_LINES[400] + REFUSED)
-        self.transport.close()  # in the middle of an answer nothing can be said
+        self.close()  # in the middle of an answer nothing can be said

@@ -91,11 +91,12 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
 
 def config_of(gateway: Gateway) -> uvicorn.Config:
     """How uvicorn serves the gateway."""
+    server = gateway.settings.server
     return uvicorn.Config(
         gateway,
         interface="asgi3",
         loop="uvloop",
-        http=partial(CallerProtocol, body_timeout=gateway.settings.server.body_timeout),  # type: ignore[arg-type]  # uvicorn calls it, and no more
+        http=partial(CallerProtocol, body_timeout=server.body_timeout, send_timeout=server.send_timeout),  # type: ignore[arg-type]  # uvicorn calls it, and no more
         proxy_headers=False,
         ws="none",
         lifespan="on",

@@ -48,7 +48,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "shell": {
         "heads": "",
-        "protocol": "caller channel heads",
+        "send_timeout": "",
+        "protocol": "caller channel heads send_timeout",
         "http1": "errors",
         "connection": "errors http1",
         "pool": "errors connection",

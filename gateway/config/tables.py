@@ -51,6 +51,8 @@ class ServerSettings(Table, frozen=True, kw_only=True):
     max_inflight: Count = 1000
     body_timeout: Limit = 60.0
     """How long a caller may be silent in the middle of a request."""
+    send_timeout: Limit = 300.0
+    """How long a caller may take nothing of an answer that waits for them."""
     drain_seconds: Pause = 30.0
     keepalive_seconds: Pause = 0.0
     """0: no comments of our own in a silent stream."""

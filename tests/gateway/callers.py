@@ -35,6 +35,9 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.calls.append("close")
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self.calls.append("pause")
 
