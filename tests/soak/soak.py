@@ -26,8 +26,10 @@ SECONDS: Final = 600.0
 WARM: Final = 0.5
 """Part of the time after which memory is expected to stay as it is."""
 JUDGED_FROM: Final = 300.0
-"""Seconds: the allocator has not settled earlier, so a shorter run is held to RSS_LIMIT_MB alone."""
+"""Seconds: the allocator has not settled earlier, so the slope of a shorter run is held to BYTES_PER_CALL alone."""
 SLOPE_MB_PER_HOUR: Final = 60.0
+BYTES_PER_CALL: Final = 400.0
+"""Less than any object a call could leave behind with what hangs on it: a task alone has a hundred more."""
 RSS_LIMIT_MB: Final = 256.0
 """Idle, and half a megabyte for each of the calls that may run at once on a machine that has no time for them."""
 SHARE: Final = 0.7
@@ -77,7 +79,8 @@ class Soak:
         self.gateway, self.seconds = gateway, seconds
         self.port = int(gateway.url.rpartition(":")[2])
         self.told: Counter[tuple[str, str]] = Counter()
-        self.memory: list[tuple[float, float]] = []
+        self.memory: list[tuple[float, int, float]] = []
+        """Seconds, calls that had ended, MB."""
         self.wrong: list[str] = []
         self._dice = random.Random(7)  # noqa: S311 - traffic, not secrets
 
@@ -118,7 +121,7 @@ class Soak:
         while (now := time.monotonic() - began) < self.seconds:
             if now >= sampled:
                 sampled = now + 1
-                self.memory.append((now, rss_mb(self.gateway)))
+                self.memory.append((now, self.told.total(), rss_mb(self.gateway)))
             while due <= now and len(running_calls) < 8 * CALLERS:
                 due += 1 / rate
                 task = asyncio.ensure_future(self.call(self._dice.choices(names, weights)[0]))
@@ -149,11 +152,11 @@ def rss_mb(gateway: Running) -> float:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """MB an hour, by least squares."""
+    """How much the second grows with the first, by least squares."""
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
     spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return 3600 * sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
 async def soak(seconds: float) -> bool:
@@ -175,17 +178,19 @@ def report(soaked: Soak, rate: float, found: Counter[tuple[str, str]], errors: l
     for key in sorted(soaked.told.keys() | found.keys()):
         told, count = soaked.told[key], found[key]
         out += [f"{key[0]:22} {key[1]:16} {told:12} {count:9}{'' if told == count else '  <-- differs'}"]
-    settled = [point for point in soaked.memory if point[0] >= WARM * soaked.seconds]
-    climb = slope(settled)
+    settled = [sample for sample in soaked.memory if sample[0] >= WARM * soaked.seconds]
+    hourly = 3600 * slope([(seconds, mb) for seconds, _, mb in settled])
+    each = 2**20 * slope([(calls, mb) for _, calls, mb in settled])
     out.append(
         f"{soaked.told.total()} calls sent, {found.total()} counted, at up to {rate:.0f} a second for {soaked.seconds:.0f} s"
     )
-    out.append(f"RSS {settled[0][1]:.1f} -> {settled[-1][1]:.1f} MB after warming up, slope {climb:+.1f} MB/h")
-    long = soaked.seconds >= JUDGED_FROM
-    flat = max(mb for _, mb in soaked.memory) < RSS_LIMIT_MB and (climb < SLOPE_MB_PER_HOUR or not long)
     out.append(
-        f"memory {'stays' if flat else 'GREW'}{'' if long else f' below {RSS_LIMIT_MB:.0f} MB; too short a run for its slope'}"
+        f"RSS {settled[0][2]:.1f} -> {settled[-1][2]:.1f} MB after warming up: {each:+.0f} bytes a call, {hourly:+.1f} MB/h"
     )
+    long = soaked.seconds >= JUDGED_FROM
+    below = max(mb for *_, mb in soaked.memory) < RSS_LIMIT_MB
+    flat = below and each < BYTES_PER_CALL and (hourly < SLOPE_MB_PER_HOUR or not long)
+    out.append(f"memory {'stays' if flat else 'GREW'}{'' if long else '; too short a run for its slope by the hour'}")
     print(*out, *soaked.wrong[:20], *errors[:20], sep="\n", flush=True)  # noqa: T201 - it is a report
     return soaked.told == found and flat and not soaked.wrong and not errors
 
