@@ -26,7 +26,8 @@ NOT_UPSTREAM: Final = HOP_BY_HOP | {
 NOT_JUDGED: Final = NOT_UPSTREAM | {b"accept-encoding"}
 """A judged call asks for an answer that can be read."""
 NOT_DECODED: Final = HOP_BY_HOP | {b"content-encoding"}
-NONE: Final[frozenset[bytes]] = frozenset()
+ALONE: Final = frozenset((b"keep-alive", b"close"))
+"""What `Connection` says as a rule: no name of a header that would pass without it."""
 OURS: Final = b"x-thinkcap-"
 IDENTITY: Final = (b"accept-encoding", b"identity")
 KEY_PARAMETER: Final = b"key"
@@ -38,10 +39,7 @@ def to_upstream(headers: HeaderList, *, judged: bool, drop: frozenset[bytes], ow
     `judged`: the body of the answer will be looked at, so it is asked for without a coding.
     """
     gone = NOT_JUDGED if judged else NOT_UPSTREAM
-    named = _named_by_connection(headers)
-    if drop or named:
-        gone = gone | drop | named
-    sent = [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
+    sent = _passing(headers, gone | drop if drop else gone)
     if judged:
         sent.append(IDENTITY)
     sent.extend(own)
@@ -50,11 +48,7 @@ def to_upstream(headers: HeaderList, *, judged: bool, drop: frozenset[bytes], ow
 
 def to_caller(headers: HeaderList, *, decoded: bool, length: int | None, secret: bytes | None) -> RawHeaders:
     """The answer's headers as they go back. `decoded`: its content coding is undone; `length` None: as it came."""
-    gone = NOT_DECODED if decoded else HOP_BY_HOP
-    named = _named_by_connection(headers)
-    if named:
-        gone = gone | named
-    sent = [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
+    sent = _passing(headers, NOT_DECODED if decoded else HOP_BY_HOP)
     if secret is not None:
         for spelt in spellings(secret):
             sent = [pair for pair in sent if spelt not in pair[1]]
@@ -96,8 +90,17 @@ def _parameters(query: bytes) -> RawHeaders:
     return [(name, value) for name, _, value in (part.partition(b"=") for part in query.split(b"&") if part)]
 
 
+def _passing(headers: HeaderList, gone: frozenset[bytes]) -> RawHeaders:
+    """Without these, those that `Connection` names, and our own; one look at all tells that there are none, as a rule."""
+    values = dict(headers)
+    connection = values.get(b"connection")
+    if connection is not None and not (connection in ALONE and len(values) == len(headers)):
+        gone = gone | _named_by_connection(headers)
+    if OURS in b" ".join(values):
+        return [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
+    return [pair for pair in headers if pair[0] not in gone]
+
+
 def _named_by_connection(headers: HeaderList) -> frozenset[bytes]:
-    if b"connection" not in dict(headers):
-        return NONE
     named = [value for name, value in headers if name == b"connection"]
     return frozenset([token.strip().lower() for value in named for token in value.split(b",")])

@@ -1,5 +1,7 @@
 """Which headers go on, which come back, and which stay."""
 
+import pytest
+
 from gateway.headers import CREDENTIALS, credential, presented_keys, to_caller, to_upstream, without_key
 
 REQUEST = (
@@ -53,6 +55,32 @@ def test_an_answer_comes_back_without_what_is_the_hops() -> None:
         (b"retry-after", b"2"),
         (b"content-length", b"7"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "passes"),
+    [
+        pytest.param((b"keep-alive",), True, id="keep-alive names no header"),
+        pytest.param((b"X-Hop",), False, id="a name"),
+        pytest.param((b"keep-alive, x-hop",), False, id="a name behind keep-alive"),
+        pytest.param((b"x-hop", b"keep-alive"), False, id="a name in a header before keep-alive"),
+        pytest.param((b"close", b"x-hop"), False, id="a name in a header behind close"),
+    ],
+)
+def test_what_connection_names_stays(said: tuple[bytes, ...], *, passes: bool) -> None:
+    """However often it stands there, and whichever way the header goes."""
+    hop = (b"x-hop", b"1")
+    headers = (hop, *((b"connection", value) for value in said))
+    assert to_upstream(headers, judged=False, drop=frozenset(), own=()) == [hop] * passes
+    assert to_caller(headers, decoded=False, length=None, secret=None) == [hop] * passes
+
+
+def test_ours_stay_whatever_is_called_alike() -> None:
+    """A name that only holds ours passes; each that begins with it does not."""
+    alike = (b"a-x-thinkcap-b", b"1")
+    headers = ((b"x-thinkcap-purpose", b"title"), alike, (b"X-Thinkcap-Facts".lower(), b"1"))
+    assert to_upstream(headers, judged=False, drop=frozenset(), own=()) == [alike]
+    assert to_caller(headers, decoded=False, length=None, secret=None) == [alike]
 
 
 def test_an_untouched_answer_keeps_length_and_coding() -> None:
