@@ -91,12 +91,12 @@ def _parameters(query: bytes) -> RawHeaders:
 
 
 def _passing(headers: HeaderList, gone: frozenset[bytes]) -> RawHeaders:
-    """Without these, those that `Connection` names, and our own; one look at all tells that there are none, as a rule."""
+    """Without these, those that `Connection` names, and our own; one look at all of them tells when there are none."""
     values = dict(headers)
     connection = values.get(b"connection")
     if connection is not None and not (connection in ALONE and len(values) == len(headers)):
         gone = gone | _named_by_connection(headers)
-    if OURS in b" ".join(values):
+    if b" ".join(values).find(OURS) >= 0:
         return [pair for pair in headers if pair[0] not in gone and not pair[0].startswith(OURS)]
     return [pair for pair in headers if pair[0] not in gone]
 

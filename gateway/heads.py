@@ -7,6 +7,7 @@ import httptools
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a request's head, and of chunk framing and trailers in a row."""
+FRAGMENT: Final = ord("#")
 ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 Scope: TypeAlias = dict[str, Any]
 
@@ -26,7 +27,7 @@ def scope_of(method: bytes, url: bytes, version: str, headers: list[tuple[bytes,
         if version == "1.0" or codings != {b"chunked"}:
             raise Ambiguous
     target = httptools.parse_url(url)
-    if b"#" in url:  # no target has a fragment (RFC 9112, 3.2): it would be lost here, and not elsewhere
+    if FRAGMENT in url:  # no target has a fragment (RFC 9112, 3.2): it would be lost here, and not elsewhere
         raise Ambiguous
     path = target.path.decode("ascii")
     return {

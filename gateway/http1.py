@@ -22,6 +22,7 @@ DONE: Final = 2
 
 _CONTINUE, _SWITCHING_PROTOCOLS, _OK, _NO_CONTENT = 100, 101, 200, 204
 _VERSIONS: Final = {"1.1": b"HTTP/1.1", "1.0": b"HTTP/1.0"}
+_NUL, _SPACE = 0, ord(" ")
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -60,10 +61,10 @@ def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], conten
     verb, names = method.encode("ascii", "replace"), [name.lower() for name, _ in headers]
     head = b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (verb, target, b"\r\n".join(map(b": ".join, headers)))
     ends = len(headers) + 2
-    if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
+    if head.count(b"\r") != ends or head.count(b"\n") != ends or _NUL in head:
         raise httpx.LocalProtocolError("a line of the request head holds CR, LF or NUL")
     tokens = verb + b"".join(names)
-    if b" " in target or b"" in names or not verb or tokens.translate(None, _TOKEN) or verb == b"CONNECT":
+    if _SPACE in target or b"" in names or not verb or tokens.translate(None, _TOKEN) or verb == b"CONNECT":
         raise httpx.LocalProtocolError("the method, the target or a header name of the request is not allowed")
     length, chunked = _framing(headers, names)
     if names.count(b"host") != 1 or (chunked and length is not None):

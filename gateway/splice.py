@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 """Keys of objects and indices of arrays, from the outside in."""
 
+_BACKSLASH: Final = ord("\\")
 _WHITE: Final = b" \t\n\r"
 _SPACE: Final = rb"[ \t\n\r]*+"
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
@@ -121,7 +122,7 @@ def _absent(text: bytes, key: str | int) -> bool:
     """Whether it is certain, without reading the text as JSON, that no object in it has this key."""
     if not isinstance(key, str) or not _PLAIN_KEY.fullmatch(key):
         return False
-    return _quoted(key) not in text and b"\\u" not in text  # such a key can be spelt otherwise by \u only
+    return text.find(_quoted(key)) < 0 and text.find(b"\\u") < 0  # such a key can be spelt otherwise by \u only
 
 
 def _children(text: bytes, at: int, step: str | int) -> Iterator[tuple[int, int, int]]:
@@ -199,7 +200,7 @@ def _quoted(key: str) -> bytes:
 
 def _means(quoted: bytes, key: str) -> bool:
     """Whether a key as it stands in the text is this one."""
-    if b"\\" not in quoted:
+    if _BACKSLASH not in quoted:
         return quoted == _quoted(key)
     return bool(json.loads(quoted.decode("utf-8", "surrogatepass"), strict=False) == key)
 

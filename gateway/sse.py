@@ -14,6 +14,7 @@ LIMIT: Final = 32 * 1024 * 1024
 """Bytes of one event."""
 
 _BOM: Final = b"\xef\xbb\xbf"
+_CR: Final = ord("\r")
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _BLANK_LINE: Final = re.compile(rb"(?:\n|\r(?!\n))(?:\r\n?|\n)")  # why (?!): the CR of a CRLF is no line end by itself
 
@@ -56,7 +57,7 @@ class FrameReader:
         """The frames this read ends, in order. Raises EventTooLarge; only a read above LIMIT loses frames by it."""
         frames: list[Frame] = []
         size = len(data)
-        returns = b"\r" in data
+        returns = _CR in data
         at = self._resume(data, frames) if self._held or self._lead else 0
         while at < size:
             if size <= LIMIT:
@@ -128,7 +129,7 @@ def _usual(data: bytes, at: int, frames: list[Frame], line_end: bytes) -> int:
             if not text or not data.startswith(line_end, stop):
                 return at
             name = data[at + 7 : stop] or None
-            if name and width > 1 and b"\r" in name:
+            if name and width > 1 and _CR in name:
                 return at
         if not data.startswith(b"data: ", text):
             return at
@@ -136,7 +137,7 @@ def _usual(data: bytes, at: int, frames: list[Frame], line_end: bytes) -> int:
         if stop < text or not data.startswith(blank, stop):
             return at
         value = data[text + 6 : stop]
-        if width > 1 and b"\r" in value:
+        if width > 1 and _CR in value:
             return at
         end = stop + 2 * width
         frames.append(Frame(data[at:end], name, value))
