@@ -82,13 +82,8 @@ class SeamLine:
     async def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Incoming:
         """Send."""
         url = self._url.copy_with(raw_path=self._base + target)
-        stream = httpx.ByteStream(content) if isinstance(content, bytes) else None
         headers = [(b"host", url.netloc), *framing_of(method, headers, content), *headers]
-        extensions = {"timeout": self._limits}
-        if stream is not None:
-            request = httpx.Request(method, url, headers=headers, stream=stream, extensions=extensions)
-        else:
-            request = httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
+        request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": self._limits})
         return _Answer(await self._transport.handle_async_request(request))
 
     async def aclose(self) -> None:
