@@ -22,7 +22,7 @@ _PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus
 STATUS_LINES: Final = {code: b"HTTP/1.1 %d %b\r\n" % (code, _PHRASES.get(code, b"")) for code in range(100, 600)}
 
 
-class Line(Protocol):
+class Wire(Protocol):
     """The connection a channel is on."""
 
     transport: asyncio.Transport
@@ -48,15 +48,15 @@ class Channel:
     """ASGI's receive and send for one request; also tells, without a task that waits for it, when the caller leaves."""
 
     __slots__ = (
-        "_body", "_chunked", "_expects", "_head", "_left", "_line", "_loop", "_more", "_silent", "_tell", "_told",
-        "_waiter", "complete", "gone", "keep_alive", "started",
+        "_body", "_chunked", "_expects", "_head", "_left", "_loop", "_more", "_silent", "_tell", "_told",
+        "_waiter", "_wire", "complete", "gone", "keep_alive", "started",
     )  # fmt: skip
 
     def __init__(
-        self, line: Line, loop: asyncio.AbstractEventLoop, *, head: bool, keep_alive: bool, expects: bool
+        self, wire: Wire, loop: asyncio.AbstractEventLoop, *, head: bool, keep_alive: bool, expects: bool
     ) -> None:
         """Begin with the head read. `head`: the method is HEAD; `expects`: the caller waits for `100 Continue`."""
-        self._line, self._loop, self._silent = line, loop, head
+        self._wire, self._loop, self._silent = wire, loop, head
         self.keep_alive, self._expects = keep_alive, expects
         self.started = self.complete = self.gone = False
         self._body: bytes | bytearray = b""
@@ -74,12 +74,12 @@ class Channel:
 
         Raises TimeoutError when none comes in the connection's `body_timeout`.
         """
-        if self._expects and not self._line.transport.is_closing():
-            self._line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self._expects and not self._wire.transport.is_closing():
+            self._wire.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._expects = False
         while not (self.gone or self.complete or self._body or not (self._more or self._told)):
-            self._line.resume_reading()
-            await self._wait(self._line.body_timeout if self._more else None)
+            self._wire.resume_reading()
+            await self._wait(self._wire.body_timeout if self._more else None)
         if self.gone or self.complete:
             return {"type": "http.disconnect"}
         body, self._body = bytes(self._body), b""
@@ -108,7 +108,7 @@ class Channel:
                 self._body = bytearray(self._body)
             self._body += body
         if len(self._body) > HIGH_WATER:
-            self._line.pause_reading()
+            self._wire.pause_reading()
         self._wake()
 
     def end(self) -> None:
@@ -130,11 +130,11 @@ class Channel:
             tell()
         else:
             self._tell = tell
-            self._line.resume_reading()
+            self._wire.resume_reading()
 
     def room(self) -> Awaitable[None] | None:
         """What to wait for before more is made for this caller; None: there is room."""
-        drained = self._line.drained
+        drained = self._wire.drained
         return None if drained is None or self.gone else asyncio.shield(drained)
 
     def unwatch(self) -> None:
@@ -150,8 +150,8 @@ class Channel:
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """The head of the answer, then its body piece by piece; returns when there is room for more."""
-        if self._line.drained is not None and not self.gone:
-            await asyncio.shield(self._line.drained)
+        if self._wire.drained is not None and not self.gone:
+            await asyncio.shield(self._wire.drained)
         if self.gone:
             return
         if not self.started:
@@ -200,12 +200,12 @@ class Channel:
             self.complete = True
             self._wake()
             if not self.keep_alive:
-                self._line.close()
-            self._line.answered()
+                self._wire.close()
+            self._wire.answered()
 
     def _write(self, before: bytes, body: bytes, behind: bytes) -> None:
         """Write what is there; the head goes first, and a long body is not copied to go with it."""
-        transport = self._line.transport
+        transport = self._wire.transport
         if transport.is_closing():  # the caller may have left within this turn
             return
         if self._head:
@@ -225,7 +225,7 @@ class Channel:
         if self.gone or self.complete:
             return
         if self.started:  # nothing can be said any more
-            self._line.close()
+            self._wire.close()
         else:
             self.keep_alive = False
             self._begin({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0")]})
