@@ -156,9 +156,5 @@ def serve(settings: Settings) -> int:
     return 0 if runner.started else 1
 
 
-def _nothing() -> None:
-    """Stop what was never started."""
-
-
 def _name(host: str) -> str:
     return f"[{host}]" if ":" in host else host
