@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -108,11 +108,10 @@ class Pump:
             else:
                 return await self._perform(self._overheard() + relay.close())
             if len(actions) == 1 and isinstance(actions[0], Forward) and self._terms.comments is None:  # nearly always
-                await self._write(cast("Forward", actions.pop()).data)
-                continue
-            stop = await self._perform(actions)
-            if stop is not None:
+                await self._write(actions[0].data)
+            elif (stop := await self._perform(actions)) is not None:
                 return stop
+            del actions  # nor is anything held while there is no room for more
 
     def _patience(self) -> float | None:
         """Seconds until something is due besides the next read; None: nothing is."""

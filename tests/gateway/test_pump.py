@@ -1,12 +1,14 @@
 """The pump: what comes first of a read, a hold that ends, a control call and a silence; and that nothing is left behind."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from gateway import pump, sse
+from gateway.actions import Action
 from gateway.answer import Plan
 from gateway.dialects.base import Additions
 from gateway.errors import UpstreamBroken, UpstreamError
@@ -276,3 +278,21 @@ def test_comments_of_facts() -> None:
     stage.terms["comments"] = lambda: told.pop(0) if told else b""
     assert stage.run() is None
     assert stage.sink.pieces == [text("a"), text("b"), b": fact\n\n", DONE]
+
+
+class Batch(list[Action]):
+    """Actions that can be seen to be gone."""
+
+
+@pytest.mark.parametrize("terms", [{}, {"comments": bytes}], ids=["a forward alone", "any other actions"])
+def test_what_went_out_is_not_held_while_there_is_no_room(terms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is let go before the caller is asked for room: an event may be a megabyte, and the wait without an end."""
+    held: list[object] = []
+    feed = Relay.feed
+    monkeypatch.setattr(Relay, "feed", lambda relay, data: Batch(feed(relay, data)))
+    monkeypatch.setattr(Sink, "room", lambda _: held.extend(it for it in gc.get_objects() if isinstance(it, Batch)))
+    stage = Stage(text("a"), text("b"))
+    stage.terms |= terms
+    assert stage.run() is None
+    assert stage.sink.body == text("a") + text("b")
+    assert held == []
