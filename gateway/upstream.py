@@ -1,4 +1,4 @@
-"""One upstream, and the only file that knows the HTTP client. Its errors end here and go on as ours."""
+"""One upstream: its terms, and the lines that lead to it. The HTTP client's errors end here and go on as ours."""
 
 import ssl
 from collections.abc import AsyncIterator
