@@ -221,6 +221,15 @@ SETTINGS: Final = """
 url = "http://one.test/base"
 dialects = ["chat", "messages", "gemini", "responses"]
 """
+LEVELS: Final = """
+[upstreams.one]
+url = "http://one.test"
+dialects = ["chat"]
+[models.m]
+upstream = "one"
+levels = ["low", "high"]
+"""
+"""A model with levels, for refusals to be retried."""
 
 
 class House:

@@ -6,18 +6,10 @@ import tracemalloc
 
 from gateway.events import LevelRefused
 from gateway.rules.envelopes import LIMIT
-from tests.gateway.door import Caller, House, answers, request, run, until
+from tests.gateway.door import LEVELS, Caller, House, answers, request, run, until
 
 REFUSAL = b'{"error":{"message":"Thinking level MINIMAL is not supported for this model.","x":"%s"}}'
 ASK = request(reasoning_effort="minimal")
-SETTINGS = """
-[upstreams.one]
-url = "http://one.test"
-dialects = ["chat"]
-[models.m]
-upstream = "one"
-levels = ["low", "high"]
-"""
 
 
 def ask(house: House) -> Caller:
@@ -28,7 +20,7 @@ def ask(house: House) -> Caller:
 def test_an_error_too_large_to_be_read() -> None:
     """Its beginning is a refusal, but nobody waits for its end: it goes on piece by piece, and nothing is retried."""
     piece, rest = REFUSAL.split(b"%s")[0] + b"a" * LIMIT, asyncio.Event()
-    house = House(answers(piece, rest, b'a"}}', status=400, media="application/json"), settings=SETTINGS)
+    house = House(answers(piece, rest, b'a"}}', status=400, media="application/json"), settings=LEVELS)
     caller = house.caller(ASK, x_thinkcap_purpose="compaction")
 
     async def play() -> None:
@@ -49,7 +41,7 @@ def test_an_error_just_small_enough_is_read() -> None:
     body = REFUSAL % (b"a" * (LIMIT - len(REFUSAL) + 2))
     assert len(body) == LIMIT
     good = answers(b'{"choices":[]}', media="application/json")
-    house = House(answers(body, status=400, media="application/json"), good, settings=SETTINGS)
+    house = House(answers(body, status=400, media="application/json"), good, settings=LEVELS)
     assert ask(house).headers[b"x-thinkcap-level"] == b"minimal->low"
 
 
@@ -57,7 +49,7 @@ def test_a_bomb() -> None:
     """64 MiB in 64 KiB of gzip are undone step by step; none of it is kept."""
     bomb = gzip.compress(b"\0" * (64 << 20))
     script = answers(bomb, status=400, headers={"content-encoding": "gzip"}, media="application/json")
-    house = House(script, settings=SETTINGS)
+    house = House(script, settings=LEVELS)
     caller = house.caller(ASK, x_thinkcap_purpose="compaction")
     taken = 0
 

@@ -15,17 +15,9 @@ from gateway.upstream import Terms, Upstream
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
 from tests.gateway import thinkers
-from tests.gateway.door import CHAT, Caller, Script, Upstreams, answers, fails, request, run, whole
+from tests.gateway.door import CHAT, LEVELS, Caller, Script, Upstreams, answers, fails, request, run, whole
 from tests.gateway.plays import DONE, chunk, text, usage
 
-LEVELS: Final = """
-[upstreams.one]
-url = "http://one.test"
-dialects = ["chat"]
-[models.m]
-upstream = "one"
-levels = ["low", "high"]
-"""
 ANSWER: Final = {"id": "c", "choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}
 REFUSED: Final = whole({"error": {"message": "Thinking level MINIMAL is not supported for this model."}}, status=400)
 GOOD: Final = whole(ANSWER)

@@ -8,17 +8,9 @@ import httpx
 import pytest
 
 from gateway.events import LevelRefused
-from tests.gateway.door import Caller, House, Script, answers, request, run, whole
+from tests.gateway.door import LEVELS, Caller, House, Script, answers, request, run, whole
 from tests.gateway.plays import chunk, sse, text, thought
 
-SETTINGS = """
-[upstreams.one]
-url = "http://one.test"
-dialects = ["chat"]
-[models.m]
-upstream = "one"
-levels = ["low", "high"]
-"""
 TEMPLATE = "Unexpected reasoning effort minimal. Supported types are high (default), and low."
 CODE = "unsupported_reasoning_effort"
 COMPACTION = {"x_thinkcap_purpose": "compaction"}
@@ -40,7 +32,7 @@ def ask(
     script: Script, body: Any = None, fallback: str = "", levels: str = '["low", "high"]', **headers: str
 ) -> tuple[Caller, House]:
     """One call to an upstream that answers with this script, then well."""
-    settings = SETTINGS.replace('["low", "high"]', levels) + f"[level_fallback]\n{fallback}\n"
+    settings = LEVELS.replace('["low", "high"]', levels) + f"[level_fallback]\n{fallback}\n"
     house = House(script, GOOD, settings=settings)
     return house.asks(body or request(reasoning_effort="minimal"), **COMPACTION | headers), house
 
@@ -134,7 +126,7 @@ def test_the_caller_has_gone(streamed: bool) -> None:
         await refuse.wait()
         return await (first_event() if streamed else whole(error(), 400))(asked)
 
-    house = House(script, settings=SETTINGS)
+    house = House(script, settings=LEVELS)
     caller: Caller = house.caller(STREAM if streamed else request(reasoning_effort="minimal"), **COMPACTION)
 
     async def play() -> None:
@@ -157,7 +149,7 @@ def test_each_retry_walks_on(retries: int) -> None:
         level = json.loads(asked.content)["reasoning_effort"]
         return await whole(error(f"Thinking level {level.upper()} is not supported."), 400)(asked)
 
-    settings = SETTINGS.replace('"low", "high"', '"low", "high", "max"')
+    settings = LEVELS.replace('"low", "high"', '"low", "high", "max"')
     house = House(script, settings=settings + f"[level_fallback]\nmax_retries = {retries}\n")
     caller = house.asks(request(reasoning_effort="medium"), **COMPACTION)
     sent = [body["reasoning_effort"] for body in house.upstream.bodies]

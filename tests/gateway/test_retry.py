@@ -15,17 +15,9 @@ from gateway.events import (
     LevelRefused,
     LevelRetried,
 )
-from tests.gateway.door import Caller, House, Script, answers, fails, hangs, request, run, until, whole
+from tests.gateway.door import LEVELS, Caller, House, Script, answers, fails, hangs, request, run, until, whole
 from tests.gateway.plays import DONE, chunk, text, usage
 
-SETTINGS = """
-[upstreams.one]
-url = "http://one.test"
-dialects = ["chat"]
-[models.m]
-upstream = "one"
-levels = ["low", "high"]
-"""
 GOOD: dict[str, Any] = {"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}
 
 
@@ -77,7 +69,7 @@ def efforts(house: House) -> list[str | None]:
 def test_a_level_is_refused(streamed: bool, refusing: Any) -> None:
     """The call goes out once more with the next level; the caller sees the second answer alone, and which level it was."""
     good = answers(text("hi"), chunk(finish="stop"), usage(3), DONE) if streamed else whole(GOOD)
-    house = House(refusing("minimal"), good, settings=SETTINGS)
+    house = House(refusing("minimal"), good, settings=LEVELS)
     caller = ask(house, STREAM if streamed else ASK)
     assert caller.status == 200
     assert b"Unsupported" not in caller.body
@@ -94,9 +86,9 @@ def test_a_level_is_refused(streamed: bool, refusing: Any) -> None:
 @pytest.mark.parametrize("refusing", [refused, refused_in_200], ids=["by a status", "in the first event of a 200"])
 def test_refused_again(refusing: Any) -> None:
     """When the second level is refused too the caller gets the first refusal, and no word of another level."""
-    house = House(refusing("minimal"), refusing("low"), settings=SETTINGS)
+    house = House(refusing("minimal"), refusing("low"), settings=LEVELS)
     alone = House(
-        refusing("minimal"), settings=SETTINGS.replace("[models.m]", "[level_fallback]\nenabled = false\n[models.m]")
+        refusing("minimal"), settings=LEVELS.replace("[models.m]", "[level_fallback]\nenabled = false\n[models.m]")
     )
     caller, plain = ask(house, STREAM), ask(alone, STREAM)
     assert (caller.status, caller.body) == (plain.status, plain.body)
@@ -113,7 +105,7 @@ def test_refused_again(refusing: Any) -> None:
 )  # fmt: skip
 def test_the_second_attempt_fails(second: Script, status: int, outcome: str) -> None:
     """An error of another kind is the caller's to see, with the level it belongs to."""
-    house = House(refused("minimal"), second, settings=SETTINGS)
+    house = House(refused("minimal"), second, settings=LEVELS)
     caller = ask(house, x_thinkcap_facts="1")
     assert caller.status == status
     assert caller.headers[b"x-thinkcap-level"] == b"minimal->low"
@@ -127,7 +119,7 @@ def test_the_second_attempt_fails(second: Script, status: int, outcome: str) -> 
 
 def test_remembered() -> None:
     """The next call goes out with the target at once, told as preempted and not as a retry."""
-    house = House(refused("minimal"), whole(GOOD), settings=SETTINGS)
+    house = House(refused("minimal"), whole(GOOD), settings=LEVELS)
     ask(house)
     house.facts.facts.clear()
     caller = ask(house)
@@ -139,7 +131,7 @@ def test_remembered() -> None:
 
 def test_remembered_twice() -> None:
     """A target that was refused since is no target; when none is left the call goes out as it came."""
-    house = House(refused("minimal"), refused("low"), refused("high"), whole(GOOD), settings=SETTINGS)
+    house = House(refused("minimal"), refused("low"), refused("high"), whole(GOOD), settings=LEVELS)
     ask(house)
     ask(house)
     assert efforts(house) == ["minimal", "low", "high"]
@@ -152,7 +144,7 @@ def test_remembered_twice() -> None:
 def test_two_levels_in_one_body() -> None:
     """A body that says two levels, of which the second is refused, does not send the memory round in circles."""
     body = request(reasoning_effort="low", chat_template_kwargs={"reasoning_effort": "max"})
-    settings = SETTINGS.replace('"low", "high"', '"low"')
+    settings = LEVELS.replace('"low", "high"', '"low"')
     house = House(refused("max", "'low'"), whole(GOOD), settings=settings)
     for _ in range(2):
         assert ask(house, body).headers[b"x-thinkcap-level"] == b"max->low"
@@ -161,7 +153,7 @@ def test_two_levels_in_one_body() -> None:
 
 def test_several_retries() -> None:
     """With more retries allowed the walk goes on, and the header names where it began and where it ended."""
-    settings = SETTINGS.replace("[models.m]", "[level_fallback]\nmax_retries = 2\n[models.m]")
+    settings = LEVELS.replace("[models.m]", "[level_fallback]\nmax_retries = 2\n[models.m]")
     house = House(refused("minimal"), refused("low"), whole(GOOD), settings=settings)
     caller = ask(house)
     assert efforts(house) == ["minimal", "low", "high"]
@@ -171,7 +163,7 @@ def test_several_retries() -> None:
 
 def test_an_adapters_level() -> None:
     """A level that somebody further on put in is refused: the call goes out with one of the list."""
-    house = House(refused("minimal", "'low' and 'high'"), whole(GOOD), settings=SETTINGS)
+    house = House(refused("minimal", "'low' and 'high'"), whole(GOOD), settings=LEVELS)
     caller = ask(house, request())
     assert efforts(house) == [None, "low"]
     assert caller.headers[b"x-thinkcap-level"] == b"minimal->low"
@@ -190,7 +182,7 @@ def test_an_adapters_level() -> None:
 )
 def test_out_of_scope(headers: dict[str, str], script: Script) -> None:
     """The refusal is stated, and goes to the caller as it came."""
-    house = House(script, settings=SETTINGS)
+    house = House(script, settings=LEVELS)
     caller = house.asks(STREAM, **headers)
     assert b"Unsupported" in caller.body
     assert house.facts.of(LevelRefused) == [LevelRefused("minimal")]
@@ -200,7 +192,7 @@ def test_out_of_scope(headers: dict[str, str], script: Script) -> None:
 @pytest.mark.parametrize(("kind", "marked"), [("thinkcap", "1"), ("openai", None)])
 def test_the_marker(kind: str, marked: str | None) -> None:
     """A Thinkcap further in is told of the re-issue, and nobody else."""
-    settings = SETTINGS.replace("[models.m]", f'kind = "{kind}"\n[models.m]')
+    settings = LEVELS.replace("[models.m]", f'kind = "{kind}"\n[models.m]')
     house = House(refused("minimal"), whole(GOOD), settings=settings)
     ask(house)
     sent = [request.headers.get("x-thinkcap-retried") for request in house.upstream.requests]
@@ -210,7 +202,7 @@ def test_the_marker(kind: str, marked: str | None) -> None:
 def test_a_guarded_stream_that_is_let_go() -> None:
     """Frames that carry no delta wait for the first one; another error lets them go as they came."""
     error = b'data: {"error":{"message":"overloaded"}}\n\n'
-    house = House(answers(chunk({"role": "assistant"}), error), settings=SETTINGS)
+    house = House(answers(chunk({"role": "assistant"}), error), settings=LEVELS)
     caller = ask(house, STREAM)
     assert caller.body == chunk({"role": "assistant"}) + error
     assert house.facts.outcome == "stream_error"
@@ -220,7 +212,7 @@ def test_a_guarded_stream_that_is_let_go() -> None:
 def test_a_guarded_stream_without_a_delta(error: Exception | None) -> None:
     """What waited goes out when the body breaks or ends first."""
     role = chunk({"role": "assistant"})
-    house = House(answers(role, *([error] if error else [])), settings=SETTINGS)
+    house = House(answers(role, *([error] if error else [])), settings=LEVELS)
     caller = ask(house, STREAM)
     assert caller.body.startswith(role)
     assert house.facts.outcome == ("stream_error" if error else "incomplete")
@@ -229,7 +221,7 @@ def test_a_guarded_stream_without_a_delta(error: Exception | None) -> None:
 @pytest.mark.parametrize("error", [httpx.ReadError("x"), None], ids=["breaks", "ends"])
 def test_a_guarded_stream_of_nothing(error: Exception | None) -> None:
     """With nothing to send a break is an error of ours with its status, an end an empty answer."""
-    house = House(answers(*([error] if error else [])), settings=SETTINGS)
+    house = House(answers(*([error] if error else [])), settings=LEVELS)
     caller = ask(house, STREAM)
     assert (caller.status, caller.complete) == (502 if error else 200, True)
     assert (b"upstream_protocol_error" in caller.body) is bool(error)
@@ -237,7 +229,7 @@ def test_a_guarded_stream_of_nothing(error: Exception | None) -> None:
 
 def test_nowhere_to_write_a_level() -> None:
     """A body whose way to the level's field is blocked is not re-issued: the caller gets the refusal."""
-    house = House(refused("minimal", "'low' and 'high'"), settings=SETTINGS.replace('["chat"]', '["responses"]'))
+    house = House(refused("minimal", "'low' and 'high'"), settings=LEVELS.replace('["chat"]', '["responses"]'))
     caller = house.asks({"model": "m", "input": "hi", "reasoning": "much"}, "/v1/responses", **PURPOSE)
     assert caller.status == 400
     assert not house.facts.of(LevelRetried)
@@ -245,7 +237,7 @@ def test_nowhere_to_write_a_level() -> None:
 
 def leave(script: Script, when: bytes) -> House:
     """Leave in the middle of the second attempt."""
-    house = House(refused("minimal"), script, settings=SETTINGS)
+    house = House(refused("minimal"), script, settings=LEVELS)
     caller = house.caller(STREAM, **PURPOSE)
 
     async def play() -> None:
