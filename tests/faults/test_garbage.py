@@ -4,8 +4,7 @@ What does lives on through its first pass, is then looked at a thousand times mo
 """
 
 import asyncio
-import gc
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -14,9 +13,8 @@ from tests.faults.caller import ask
 from tests.faults.living import Living, living, run
 from tests.faults.upstream import scripted
 from tests.faults.wires import request
+from tests.garbage import left_by
 from tests.soak.soak import LEAVES, SCRIPTS, settings
-
-OURS = ("gateway", "telemetry")
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
@@ -25,9 +23,10 @@ def test_nothing_is_left_to_the_collector(streamed: bool) -> None:
 
     async def main() -> dict[str, list[str]]:
         async with scripted() as upstream, living(settings(upstream.port)) as house:
-            for script in SCRIPTS:
-                await _call(house, script, streamed=streamed)
-            return {script: found for script in SCRIPTS if (found := await _left_by(house, script, streamed=streamed))}
+            calls = {script: partial(_call, house, script, streamed=streamed) for script in SCRIPTS}
+            for call in calls.values():
+                await call()
+            return {script: found for script, call in calls.items() if (found := await left_by(call))}
 
     assert run(main()) == {}
 
@@ -44,28 +43,3 @@ async def _call(house: Living, script: str, *, streamed: bool) -> None:
             break
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.02)
-
-
-async def _left_by(house: Living, script: str, *, streamed: bool) -> list[str]:
-    gc.collect()
-    enabled, flags = gc.isenabled(), gc.get_debug()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        await _call(house, script, streamed=streamed)
-        gc.collect()
-        return sorted({name for thing in gc.garbage if (name := _ours(thing))})
-    finally:
-        gc.garbage.clear()
-        gc.set_debug(flags)
-        if enabled:
-            gc.enable()
-
-
-def _ours(thing: Any) -> str:
-    """The name of a value, or of the code of a frame, that is the gateway's; "" for others."""
-    code = getattr(thing, "f_code", None) or getattr(thing, "cr_code", None)
-    if code is not None:
-        return str(code.co_qualname) if any(f"/{name}/" in code.co_filename for name in OURS) else ""
-    kind = type(thing)
-    return f"{kind.__module__}.{kind.__name__}" if kind.__module__.startswith(OURS) else ""

@@ -1,7 +1,6 @@
 """A call frees what it made by itself. A cycle would leave it to the collector, which then walks through every call."""
 
 import asyncio
-import gc
 import io
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from gateway.config import parse_settings
 from gateway.upstream import Terms, Upstream
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
+from tests.garbage import left_by
 from tests.gateway import thinkers
 from tests.gateway.door import CHAT, LEVELS, Caller, Script, Upstreams, answers, fails, request, run, whole
 from tests.gateway.plays import DONE, chunk, text, usage
@@ -54,36 +54,14 @@ def cyclic(scripts: list[Script], fields: dict[str, Any], settings: str) -> list
             headers = {"content-length": str(len(body)), "x-thinkcap-purpose": "compaction"}
             caller = Caller("POST", CHAT, headers, [body])
             await gateway.app(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]  # a scope as uvicorn makes it
+            for _ in range(3):  # what is still on its way when the answer is out
+                await asyncio.sleep(0)
             return caller.status
 
         assert await call() is not None
-        for _ in range(3):  # what is still on its way when the answer is out
-            await asyncio.sleep(0)
-        return await _left_by(call)
+        return await left_by(call)
 
     return run(main())
-
-
-async def _left_by(call: Any) -> list[str]:
-    gc.collect()
-    enabled, flags = gc.isenabled(), gc.get_debug()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        await call()
-        for _ in range(3):
-            await asyncio.sleep(0)
-        gc.collect()
-        kinds = [type(thing) for thing in gc.garbage]
-    finally:
-        gc.garbage.clear()
-        gc.set_debug(flags)
-        if enabled:
-            gc.enable()
-    return sorted({f"{kind.__module__}.{kind.__name__}" for kind in kinds if kind.__module__.startswith(OURS)})
-
-
-OURS: Final = ("gateway", "telemetry")
 
 
 @pytest.mark.parametrize(("scripts", "fields", "settings"), CALLS)
