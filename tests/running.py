@@ -47,6 +47,16 @@ class Running:
         assert self.process.stderr is not None
         self.log.extend(self.process.stderr)
 
+    @property
+    def port(self) -> int:
+        """Where it listens for callers."""
+        return int(self.url.rpartition(":")[2])
+
+    def rss_mb(self) -> float:
+        """What the process holds now."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
     def metrics(self) -> dict[Sample, float]:
         """Every sample of /metrics, by name and labels."""
         text = httpx.get(self.metrics_url, timeout=LIMIT_SECONDS, trust_env=False).text

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import time
-from pathlib import Path
 
 import pytest
 
@@ -25,24 +23,11 @@ def settings(port: int, script: str, more: str = "") -> str:
     return f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/{script}.all"\ndialects = ["chat"]\nmax_connections = 2000\n{more}'
 
 
-def rss_mb(process: Running) -> float:
-    """What a process holds now."""
-    pages = int(Path(f"/proc/{process.process.pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def port_of(gateway: Running) -> int:
-    """The port it listens on."""
-    return int(gateway.url.rpartition(":")[2])
-
-
 async def open_streams(
     gateway: Running, upstream: Upstream, count: int, ends: asyncio.Event
 ) -> list[asyncio.Task[Answer]]:
     """Streams that are under way, each past its first events, until `ends`."""
-    tasks = [
-        asyncio.ensure_future(ask(port_of(gateway), request("chat", "m", stream=True), on=ends)) for _ in range(count)
-    ]
+    tasks = [asyncio.ensure_future(ask(gateway.port, request("chat", "m", stream=True), on=ends)) for _ in range(count)]
     async with asyncio.timeout(30):
         while len(upstream.seen["all"].requests) < count:  # noqa: ASYNC110 - a list, which sets no event
             await asyncio.sleep(0.02)
@@ -56,11 +41,11 @@ def test_a_thousand_streams_fit() -> None:
     async def main() -> None:
         async with scripted() as upstream:
             with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
-                before = rss_mb(gateway)
+                before = gateway.rss_mb()
                 ends = asyncio.Event()
                 tasks = await open_streams(gateway, upstream, STREAMS, ends)
-                after = rss_mb(gateway)
-                health = await ask(port_of(gateway), post("/health/ready", b"", method="GET"))
+                after = gateway.rss_mb()
+                health = await ask(gateway.port, post("/health/ready", b"", method="GET"))
                 assert health.status == 200
                 ends.set()
                 await asyncio.gather(*tasks)
@@ -95,7 +80,7 @@ def test_a_drain_cuts_nobody() -> None:
                 tasks = await open_streams(gateway, upstream, DRAINED, asyncio.Event())
                 gateway.process.send_signal(signal.SIGTERM)
                 await asyncio.sleep(0.5)
-                late = await ask(port_of(gateway), request("chat", "m", stream=True))
+                late = await ask(gateway.port, request("chat", "m", stream=True))
                 assert (late.status, late.header(b"retry-after")) == (503, b"1")
                 assert b'"draining"' in late.body
                 assert not any(task.done() for task in tasks)
@@ -120,11 +105,11 @@ def test_a_drain_ends_when_its_time_is_over() -> None:
             more = f"{silent}[server]\ndrain_seconds = 2"
             with running(settings(upstream.port, "patient", more)) as gateway:
                 streams = await open_streams(gateway, upstream, 3, asyncio.Event())
-                waits = asyncio.ensure_future(ask(port_of(gateway), request("messages", "m", stream=True)))
+                waits = asyncio.ensure_future(ask(gateway.port, request("messages", "m", stream=True)))
                 await asyncio.wait_for(upstream.seen["two"].arrived.wait(), 10)
                 gateway.process.send_signal(signal.SIGTERM)
                 await asyncio.sleep(0.5)
-                late = await ask(port_of(gateway), request("chat", "m", stream=True))
+                late = await ask(gateway.port, request("chat", "m", stream=True))
                 assert (late.status, late.header(b"retry-after")) == (503, b"1")
                 assert not any(task.done() for task in (*streams, waits))
                 for cut in await asyncio.gather(*streams):
@@ -149,7 +134,7 @@ def test_a_caller_who_reads_nothing_does_not_keep_the_process() -> None:
                 plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 plug.setblocking(False)
                 loop = asyncio.get_running_loop()
-                await loop.sock_connect(plug, ("127.0.0.1", port_of(gateway)))
+                await loop.sock_connect(plug, ("127.0.0.1", gateway.port))
                 await loop.sock_sendall(plug, request("chat", "m", stream=True))
                 seen = upstream.seen["all"]
                 await asyncio.wait_for(seen.arrived.wait(), 10)
@@ -172,12 +157,12 @@ def test_a_kill_loses_nothing_but_what_ran() -> None:
         async with scripted() as upstream:
             told = settings(upstream.port, "well")
             with running(told) as gateway:
-                assert (await ask(port_of(gateway), request("chat", "m", stream=False))).status == 200
+                assert (await ask(gateway.port, request("chat", "m", stream=False))).status == 200
                 gateway.process.kill()
                 assert await asyncio.to_thread(gateway.wait) == -signal.SIGKILL
             with running(told) as gateway:
                 assert gateway.counted("thinkcap_requests_total") == 0
-                assert (await ask(port_of(gateway), request("chat", "m", stream=True))).status == 200
+                assert (await ask(gateway.port, request("chat", "m", stream=True))).status == 200
                 await asyncio.to_thread(counted, gateway, 1, "ok")
 
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -202,7 +187,7 @@ def test_no_call_waits_for_the_receiver_of_spans(receiver: str) -> None:
             with running(settings(upstream.port, "well", '[telemetry]\ntraces = "otlp"'), **environ) as gateway:
                 async with asyncio.timeout(10):
                     for _ in range(calls):
-                        assert (await ask(port_of(gateway), request("chat", "m", stream=False))).status == 200
+                        assert (await ask(gateway.port, request("chat", "m", stream=False))).status == 200
                 await asyncio.to_thread(counted, gateway, calls, "ok")
                 lost = 3 * calls - 16 - 8  # but for those that wait or are on their way
                 for _ in range(400):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tests.faults.caller import ask
 from tests.faults.scripts import LARGE
-from tests.faults.test_process import open_streams, port_of, rss_mb, settings
+from tests.faults.test_process import open_streams, settings
 from tests.faults.upstream import Upstream, scripted
 from tests.faults.wires import post, request
 from tests.running import Running, running
@@ -59,7 +59,7 @@ async def _many_streams() -> Figure:
         with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
             ends = asyncio.Event()
             tasks = await open_streams(gateway, upstream, STREAMS, ends)
-            held = rss_mb(gateway)
+            held = gateway.rss_mb()
             ends.set()
             await asyncio.gather(*tasks)
     return Figure(f"RSS with {STREAMS} open streams", held, 150, "MB")
@@ -69,13 +69,13 @@ async def _deaf_callers(script: str, event_kib: float, what: str) -> Figure:
     """Callers who read nothing of a stream that comes as fast as it may; memory once it has come to a standstill."""
     async with scripted() as upstream:
         with running(settings(upstream.port, script)) as gateway:
-            await ask(port_of(gateway), request("chat", "m", stream=True), leave=lambda answer: bool(answer.body))
-            before = rss_mb(gateway)
+            await ask(gateway.port, request("chat", "m", stream=True), leave=lambda answer: bool(answer.body))
+            before = gateway.rss_mb()
             async with AsyncExitStack() as callers:
                 for _ in range(DEAF):
                     callers.enter_context(await _deaf(gateway))
                 await _standstill(upstream)
-                held = (rss_mb(gateway) - before) * 1024 / DEAF
+                held = (gateway.rss_mb() - before) * 1024 / DEAF
     return Figure(f"KiB held for {what} whose caller reads nothing", held, event_kib + AHEAD_KIB, "KiB")
 
 
@@ -84,7 +84,7 @@ async def _deaf(gateway: Running) -> socket.socket:
     plug.setblocking(False)
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(plug, ("127.0.0.1", port_of(gateway)))
+    await loop.sock_connect(plug, ("127.0.0.1", gateway.port))
     await loop.sock_sendall(plug, request("chat", "m", stream=True))
     return plug
 
@@ -102,8 +102,8 @@ async def _overload() -> list[Figure]:
         with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 8")) as gateway:
             ends = asyncio.Event()
             tasks = await open_streams(gateway, upstream, 8, ends)
-            refused = [await ask(port_of(gateway), request("chat", "m", stream=True)) for _ in range(50)]
-            health = await ask(port_of(gateway), post("/health/live", b"", method="GET"))
+            refused = [await ask(gateway.port, request("chat", "m", stream=True)) for _ in range(50)]
+            health = await ask(gateway.port, post("/health/live", b"", method="GET"))
             scrape = await asyncio.to_thread(httpx.get, gateway.metrics_url, trust_env=False)
             counted = await asyncio.to_thread(gateway.counted, "thinkcap_requests_total", outcome="overloaded")
             ends.set()

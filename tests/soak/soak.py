@@ -5,12 +5,10 @@ when memory grew, or when the counters are not, outcome by outcome, exactly what
 """
 
 import asyncio
-import os
 import random
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 from gateway.words import DIALECTS
@@ -77,7 +75,6 @@ class Soak:
 
     def __init__(self, gateway: Running, seconds: float) -> None:
         self.gateway, self.seconds = gateway, seconds
-        self.port = int(gateway.url.rpartition(":")[2])
         self.told: Counter[tuple[str, str]] = Counter()
         self.memory: list[tuple[float, int, float]] = []
         """Seconds, calls that had ended, MB."""
@@ -92,7 +89,7 @@ class Soak:
             asyncio.get_running_loop().call_later(0.05 + self._dice.random() / 10, gone.set)
         sent = request(dialect, script, stream=stream)
         try:
-            answer = await ask(self.port, sent, on=gone if script in LEAVES else None)
+            answer = await ask(self.gateway.port, sent, on=gone if script in LEAVES else None)
         except TimeoutError:
             self.wrong.append(f"{script} in {dialect}, {'streamed' if stream else 'whole'}: no end")
             return
@@ -121,7 +118,7 @@ class Soak:
         while (now := time.monotonic() - began) < self.seconds:
             if now >= sampled:
                 sampled = now + 1
-                self.memory.append((now, self.told.total(), rss_mb(self.gateway)))
+                self.memory.append((now, self.told.total(), self.gateway.rss_mb()))
             while due <= now and len(running_calls) < 8 * CALLERS:
                 due += 1 / rate
                 task = asyncio.ensure_future(self.call(self._dice.choices(names, weights)[0]))
@@ -143,12 +140,6 @@ class Soak:
                 has = dict(labels)
                 found[has["model"], has["outcome"]] += int(value)
         return found
-
-
-def rss_mb(gateway: Running) -> float:
-    """What the process holds now."""
-    pages = int(Path(f"/proc/{gateway.process.pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def slope(points: list[tuple[float, float]]) -> float:
