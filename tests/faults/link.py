@@ -27,6 +27,13 @@ class Seen(Struct):
     closed_at: float = 0.0
     """When the last connection was closed by the gateway, on the loop's clock."""
 
+    async def standstill(self, *, requests: int = 0, seconds: float = 0.25) -> None:
+        """Wait until so many requests have come, and in so many seconds no socket took any more."""
+        before = -1
+        while len(self.requests) < requests or self.sent != before:
+            before = self.sent
+            await asyncio.sleep(seconds)
+
 
 class Link:
     """One exchange as a script sees it."""

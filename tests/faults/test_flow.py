@@ -1,12 +1,12 @@
 """Flow control: a slow caller slows its upstream, what a stream holds is bounded, and overload is told at once."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 from tests.faults.link import END, PIECE, Link, chunk
 from tests.faults.living import Living, living, run, until
 from tests.faults.scripts import script
+from tests.faults.streams import unread
 from tests.faults.upstream import scripted
 from tests.faults.wires import post, request
 
@@ -14,24 +14,17 @@ AHEAD = 512 * 1024
 """Bytes a stream may hold beyond its largest event, whatever its caller does."""
 
 
-def settings(port: int, script: str, more: str = "") -> str:
-    """One upstream."""
-    return f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/{script}.all"\ndialects = ["chat"]\nmax_connections = 2000\n{more}'
-
-
 def test_a_slow_caller_slows_its_upstream() -> None:
     """With a caller who reads nothing the upstream comes to a standstill after what socket buffers and the gateway hold."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port, "endless")) as house:
+        async with scripted() as upstream, living(upstream.settings("endless")) as house:
             reader, writer = await _stream(house, 4096)
             try:
                 seen = upstream.seen["all"]
                 await asyncio.wait_for(seen.arrived.wait(), 10)
-                before = -1
-                while seen.sent != before:
-                    before = seen.sent
-                    await asyncio.sleep(0.25)
+                await seen.standstill()
+                before = seen.sent
                 assert before < _kernel() + AHEAD
                 while seen.sent == before:
                     await reader.readexactly(4096)
@@ -51,12 +44,8 @@ async def _stream(
     house: Living, buffer: int, *, stream: bool = True
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     house.sent += 1
-    plug = socket.socket()
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    plug.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(plug, ("127.0.0.1", house.port))
+    plug = await unread(house.port, stream=stream, room=buffer)
     reader, writer = await asyncio.open_connection(sock=plug, limit=buffer)
-    writer.write(request("chat", "m", stream=stream))
     await reader.readuntil(b"\r\n\r\n")
     return reader, writer
 
@@ -72,7 +61,7 @@ def test_an_answer_nobody_takes_holds_its_place() -> None:
 
     async def main() -> None:
         more = "[server]\nmax_inflight = 2"
-        async with scripted() as upstream, living(settings(upstream.port, "large_whole", more)) as house:
+        async with scripted() as upstream, living(upstream.settings("large_whole", more)) as house:
             (reader, writer), (_, leaving) = [await _stream(house, 4096, stream=False) for _ in range(2)]
             await until(lambda: house.outcomes() == {"ok": 2})
             assert not house.busy
@@ -91,7 +80,7 @@ def test_overload_is_told_at_once_and_health_answers() -> None:
 
     async def main() -> None:
         more = "[server]\nmax_inflight = 3"
-        async with scripted() as upstream, living(settings(upstream.port, "stall_in_body", more)) as house:
+        async with scripted() as upstream, living(upstream.settings("stall_in_body", more)) as house:
             streams = [await _stream(house, 65536) for _ in range(3)]
             for _ in range(20):
                 answer = await house.ask(request("chat", "m", stream=True))

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import signal
-import socket
 import time
 
 import pytest
 
-from tests.faults.caller import Answer, ask
-from tests.faults.upstream import Upstream, scripted
+from tests.faults.caller import ask
+from tests.faults.streams import open_streams, unread
+from tests.faults.upstream import scripted
 from tests.faults.wires import post, request
 from tests.running import Running, running
 
@@ -18,32 +18,15 @@ RSS_LIMIT_MB = 150
 DRAINED = 200
 
 
-def settings(port: int, script: str, more: str = "") -> str:
-    """One upstream, and room for many calls."""
-    return f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/{script}.all"\ndialects = ["chat"]\nmax_connections = 2000\n{more}'
-
-
-async def open_streams(
-    gateway: Running, upstream: Upstream, count: int, ends: asyncio.Event
-) -> list[asyncio.Task[Answer]]:
-    """Streams that are under way, each past its first events, until `ends`."""
-    tasks = [asyncio.ensure_future(ask(gateway.port, request("chat", "m", stream=True), on=ends)) for _ in range(count)]
-    async with asyncio.timeout(30):
-        while len(upstream.seen["all"].requests) < count:  # noqa: ASYNC110 - a list, which sets no event
-            await asyncio.sleep(0.02)
-    await asyncio.sleep(0.5)
-    return tasks
-
-
 def test_a_thousand_streams_fit() -> None:
     """A thousand open streams stay within 150 MB; `-s` prints what they take. All are counted when their callers leave."""
 
     async def main() -> None:
         async with scripted() as upstream:
-            with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
+            with running(upstream.settings("stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
                 before = gateway.rss_mb()
                 ends = asyncio.Event()
-                tasks = await open_streams(gateway, upstream, STREAMS, ends)
+                tasks = await open_streams(gateway.port, upstream, STREAMS, ends)
                 after = gateway.rss_mb()
                 health = await ask(gateway.port, post("/health/ready", b"", method="GET"))
                 assert health.status == 200
@@ -76,8 +59,8 @@ def test_a_drain_cuts_nobody() -> None:
 
     async def main() -> None:
         async with scripted() as upstream:
-            with running(settings(upstream.port, "patient", "[server]\ndrain_seconds = 20")) as gateway:
-                tasks = await open_streams(gateway, upstream, DRAINED, asyncio.Event())
+            with running(upstream.settings("patient", "[server]\ndrain_seconds = 20")) as gateway:
+                tasks = await open_streams(gateway.port, upstream, DRAINED, asyncio.Event())
                 gateway.process.send_signal(signal.SIGTERM)
                 await asyncio.sleep(0.5)
                 late = await ask(gateway.port, request("chat", "m", stream=True))
@@ -103,8 +86,8 @@ def test_a_drain_ends_when_its_time_is_over() -> None:
                 f'[upstreams.two]\nurl = "http://127.0.0.1:{upstream.port}/no_headers.two"\ndialects = ["messages"]\n'
             )
             more = f"{silent}[server]\ndrain_seconds = 2"
-            with running(settings(upstream.port, "patient", more)) as gateway:
-                streams = await open_streams(gateway, upstream, 3, asyncio.Event())
+            with running(upstream.settings("patient", more)) as gateway:
+                streams = await open_streams(gateway.port, upstream, 3, asyncio.Event())
                 waits = asyncio.ensure_future(ask(gateway.port, request("messages", "m", stream=True)))
                 await asyncio.wait_for(upstream.seen["two"].arrived.wait(), 10)
                 gateway.process.send_signal(signal.SIGTERM)
@@ -129,19 +112,11 @@ def test_a_caller_who_reads_nothing_does_not_keep_the_process() -> None:
 
     async def main() -> int:
         async with scripted() as upstream:
-            with running(settings(upstream.port, "endless", "[server]\ndrain_seconds = 1")) as gateway:
-                plug = socket.socket()
-                plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                plug.setblocking(False)
-                loop = asyncio.get_running_loop()
-                await loop.sock_connect(plug, ("127.0.0.1", gateway.port))
-                await loop.sock_sendall(plug, request("chat", "m", stream=True))
+            with running(upstream.settings("endless", "[server]\ndrain_seconds = 1")) as gateway:
+                plug = await unread(gateway.port)
                 seen = upstream.seen["all"]
                 await asyncio.wait_for(seen.arrived.wait(), 10)
-                before = -1
-                while seen.sent != before:
-                    before = seen.sent
-                    await asyncio.sleep(0.25)
+                await seen.standstill()
                 gateway.process.send_signal(signal.SIGTERM)
                 status = await asyncio.to_thread(gateway.process.wait, 30)
                 plug.close()
@@ -155,7 +130,7 @@ def test_a_kill_loses_nothing_but_what_ran() -> None:
 
     async def main() -> None:
         async with scripted() as upstream:
-            told = settings(upstream.port, "well")
+            told = upstream.settings("well")
             with running(told) as gateway:
                 assert (await ask(gateway.port, request("chat", "m", stream=False))).status == 200
                 gateway.process.kill()
@@ -184,7 +159,7 @@ def test_no_call_waits_for_the_receiver_of_spans(receiver: str) -> None:
                 "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_BSP_MAX_QUEUE_SIZE": "16",
                 "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8", "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
             }  # fmt: skip
-            with running(settings(upstream.port, "well", '[telemetry]\ntraces = "otlp"'), **environ) as gateway:
+            with running(upstream.settings("well", '[telemetry]\ntraces = "otlp"'), **environ) as gateway:
                 async with asyncio.timeout(10):
                     for _ in range(calls):
                         assert (await ask(gateway.port, request("chat", "m", stream=False))).status == 200

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 from tests.faults.echo import echo
@@ -26,6 +26,12 @@ class Upstream:
         self.port = 0
         self.seen: defaultdict[str, Seen] = defaultdict(Seen)
         self.open = 0
+
+    def settings(self, script: str, more: str = "", dialects: Iterable[str] = ("chat",)) -> str:
+        """Of a gateway that has this upstream alone, with one script for all calls and room for many."""
+        spoken = ", ".join(f'"{dialect}"' for dialect in dialects)
+        url = f"http://127.0.0.1:{self.port}/{script}.all"
+        return f'[upstreams.one]\nurl = "{url}"\ndialects = [{spoken}]\nmax_connections = 2000\n{more}'
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, request after request."""

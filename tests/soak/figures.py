@@ -1,7 +1,6 @@
 """What a gateway process holds and how it answers under load, as figures with their bounds."""
 
 import asyncio
-import socket
 from contextlib import AsyncExitStack
 
 import httpx
@@ -9,10 +8,10 @@ from msgspec import Struct
 
 from tests.faults.caller import ask
 from tests.faults.scripts import LARGE
-from tests.faults.test_process import open_streams, settings
-from tests.faults.upstream import Upstream, scripted
+from tests.faults.streams import open_streams, unread
+from tests.faults.upstream import scripted
 from tests.faults.wires import post, request
-from tests.running import Running, running
+from tests.running import running
 
 STREAMS, DEAF = 1000, 64
 AHEAD_KIB = 512.0
@@ -56,9 +55,9 @@ async def measure() -> list[Figure]:
 
 async def _many_streams() -> Figure:
     async with scripted() as upstream:
-        with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
+        with running(upstream.settings("stall_in_body", "[server]\nmax_inflight = 2000")) as gateway:
             ends = asyncio.Event()
-            tasks = await open_streams(gateway, upstream, STREAMS, ends)
+            tasks = await open_streams(gateway.port, upstream, STREAMS, ends)
             held = gateway.rss_mb()
             ends.set()
             await asyncio.gather(*tasks)
@@ -68,40 +67,23 @@ async def _many_streams() -> Figure:
 async def _deaf_callers(script: str, event_kib: float, what: str) -> Figure:
     """Callers who read nothing of a stream that comes as fast as it may; memory once it has come to a standstill."""
     async with scripted() as upstream:
-        with running(settings(upstream.port, script)) as gateway:
+        with running(upstream.settings(script)) as gateway:
             await ask(gateway.port, request("chat", "m", stream=True), leave=lambda answer: bool(answer.body))
             before = gateway.rss_mb()
             async with AsyncExitStack() as callers:
                 for _ in range(DEAF):
-                    callers.enter_context(await _deaf(gateway))
-                await _standstill(upstream)
+                    callers.enter_context(await unread(gateway.port))
+                await upstream.seen["all"].standstill(requests=1 + DEAF, seconds=0.5)
                 held = (gateway.rss_mb() - before) * 1024 / DEAF
     return Figure(f"KiB held for {what} whose caller reads nothing", held, event_kib + AHEAD_KIB, "KiB")
-
-
-async def _deaf(gateway: Running) -> socket.socket:
-    plug = socket.socket()
-    plug.setblocking(False)
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(plug, ("127.0.0.1", gateway.port))
-    await loop.sock_sendall(plug, request("chat", "m", stream=True))
-    return plug
-
-
-async def _standstill(upstream: Upstream) -> None:
-    seen, before = upstream.seen["all"], -1
-    while len(seen.requests) <= DEAF or seen.sent != before:
-        before = seen.sent
-        await asyncio.sleep(0.5)
 
 
 async def _overload() -> list[Figure]:
     """With all places taken: every further call is told so at once, health and counters answer."""
     async with scripted() as upstream:
-        with running(settings(upstream.port, "stall_in_body", "[server]\nmax_inflight = 8")) as gateway:
+        with running(upstream.settings("stall_in_body", "[server]\nmax_inflight = 8")) as gateway:
             ends = asyncio.Event()
-            tasks = await open_streams(gateway, upstream, 8, ends)
+            tasks = await open_streams(gateway.port, upstream, 8, ends)
             refused = [await ask(gateway.port, request("chat", "m", stream=True)) for _ in range(50)]
             health = await ask(gateway.port, post("/health/live", b"", method="GET"))
             scrape = await asyncio.to_thread(httpx.get, gateway.metrics_url, trust_env=False)
