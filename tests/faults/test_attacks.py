@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from gateway.keys import new_key
+from gateway.words import DIALECTS
 from tests.faults.living import Living, living, run, until
 from tests.faults.upstream import Upstream, scripted
 from tests.faults.wires import post, request
@@ -20,12 +21,9 @@ INNER: Final = b"GET /v1/inner HTTP/1.1\r\nHost: a\r\n\r\n"
 SECRET: Final = "sk-upstream-0123456789abcdef"
 
 
-def settings(port: int, more: str = "") -> str:
+def settings(upstream: Upstream, more: str = "") -> str:
     """One upstream for all dialects, with a key of its own."""
-    return (
-        f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/echo.all"\ndialects = ["chat", "messages", "gemini", "responses"]\n'
-        f'api_key_env = "SECRET"\n{more}'
-    )
+    return upstream.settings("echo", f'api_key_env = "SECRET"\n{more}', DIALECTS)
 
 
 async def raw(port: int, *parts: bytes, half_close: bool = False) -> bytes:
@@ -104,7 +102,7 @@ def test_what_is_no_request_goes_nowhere() -> None:
     """Each is answered with a 400 or cut off, the connection is closed, and no upstream hears of it."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
 
             async def attack(name: str) -> None:
                 got = await raw(house.port, REFUSED[name])
@@ -142,7 +140,7 @@ def test_one_request_stays_one(parts: tuple[bytes, ...]) -> None:
     """One answer comes, at most one request goes out, to the configured address, and nothing of the trick with it."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
             house.sent = 1
             got = await raw(house.port, *parts)
             assert got.count(b"HTTP/1.1 ") == 1
@@ -171,7 +169,7 @@ def test_no_path_leads_out() -> None:
     """Steps up, in any spelling, and other roots get a 404; what goes out stays below the upstream's own path."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
             for path in PATHS:
                 answer = await house.ask(post(path, b"{}"))
                 allowed = path == "/v1/..;/admin"  # no step in any URL, only in some servers' own reading
@@ -187,7 +185,7 @@ def test_callers_cannot_choose_where_calls_go() -> None:
     """Models, headers and query that look like addresses go to the configured upstream and stay text."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
             for model in ("http://127.0.0.1:1/x", "a\r\nX-Injected: 1", "../../x", "@127.0.0.1:1", "\0", "x" * 5000):
                 answer = await house.ask(
                     request("chat", model, stream=False, headers={"x-thinkcap-purpose": "http://127.0.0.1:1"})
@@ -212,7 +210,7 @@ def test_keys_are_known_by_hash_and_counted_when_refused() -> None:
     keys = "".join(f'[[keys]]\nname = "k{n}"\nsha256 = "{digest}"\n' for n, digest in enumerate((one_hash, two_hash)))
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port, keys), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream, keys), SECRET=SECRET) as house:
             for key in (one, two):
                 for place in ({"Authorization": f"Bearer {key}"}, {"X-Api-Key": key}, {"x-goog-api-key": key}):
                     assert (await house.ask(request("chat", "m", stream=False, headers=place))).status == 200
@@ -241,7 +239,7 @@ def test_a_caller_who_pipelines_and_leaves_is_missed_all_the_same() -> None:
     async def main() -> None:
         async with (
             scripted() as upstream,
-            living(settings(upstream.port).replace("echo", "stall_in_body"), SECRET=SECRET) as house,
+            living(settings(upstream).replace("echo", "stall_in_body"), SECRET=SECRET) as house,
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
             house.sent = 1  # the second is never begun
@@ -263,7 +261,7 @@ def test_half_a_head_does_not_stay_for_ever() -> None:
     """A connection that says nothing, or never ends its head, is closed when the time for a head is over."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
             house.server.config.timeout_keep_alive = 0.2  # type: ignore[assignment]  # seconds; a fraction will do
             for part in (b"", CHAT + b"Host"):
                 reader, writer = await asyncio.open_connection("127.0.0.1", house.port)

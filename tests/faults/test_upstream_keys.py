@@ -8,8 +8,9 @@ from typing import Final
 import pytest
 import zstandard
 
+from gateway.words import DIALECTS
 from tests.faults.living import living, run
-from tests.faults.upstream import scripted
+from tests.faults.upstream import Upstream, scripted
 from tests.faults.wires import WIRES, post, request
 
 SECRET: Final = "sk-upstream-0123456789abcdef"
@@ -22,12 +23,9 @@ PLAIN: Final = "/v1beta/models/m:streamGenerateContent"
 """A stream that is no stream of events."""
 
 
-def settings(port: int) -> str:
+def settings(upstream: Upstream) -> str:
     """One upstream for all dialects, with a key of its own."""
-    return (
-        f'[upstreams.one]\nurl = "http://127.0.0.1:{port}/echo.all"\ndialects = ["chat", "messages", "gemini", "responses"]\n'
-        'api_key_env = "SECRET"\n'
-    )
+    return upstream.settings("echo", 'api_key_env = "SECRET"\n', DIALECTS)
 
 
 def readings(body: bytes) -> list[bytes]:
@@ -46,7 +44,7 @@ def test_the_upstreams_key_never_comes_back(how: str) -> None:
     """In a header, an error, a whole body, a stream, coded, on a forwarded path or a judged one, to any method."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=SECRET) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=SECRET) as house:
             said = {"x-echo": how}
             ways = [request(dialect, "m", stream=stream, headers=said) for dialect in WIRES for stream in (False, True)]
             ways += [post("/v1/embeddings", b"{}", said), post(PLAIN, b'{"contents":[]}', said)]
@@ -71,7 +69,7 @@ def test_nor_does_it_in_an_encoders_spelling(how: str) -> None:
     """What JSON and URL encoders make of a key is hidden like the key."""
 
     async def main() -> None:
-        async with scripted() as upstream, living(settings(upstream.port), SECRET=AWKWARD) as house:
+        async with scripted() as upstream, living(settings(upstream), SECRET=AWKWARD) as house:
             for sent in (
                 request("chat", "m", stream=False, headers={"x-echo": how}),
                 request("messages", "m", stream=True, headers={"x-echo": how}),
@@ -90,12 +88,12 @@ def test_callers_ask_for_any_coding_where_there_is_no_key_to_hide() -> None:
 
     async def main() -> None:
         async with scripted() as upstream:
-            keyless = settings(upstream.port).replace('api_key_env = "SECRET"\n', "")
+            keyless = settings(upstream).replace('api_key_env = "SECRET"\n', "")
             async with living(keyless) as house:
                 said = {"x-echo": "br", "Accept-Encoding": "br"}
                 answer = await house.ask(post("/v1/embeddings", b"{}", said))
                 assert (answer.status, answer.header(b"content-encoding")) == (200, b"br")
-            async with living(settings(upstream.port), SECRET=SECRET) as house:
+            async with living(settings(upstream), SECRET=SECRET) as house:
                 await house.ask(post("/v1/embeddings", b"{}", said))
             first, second = (sent.lower() for sent in upstream.seen["all"].requests)
             assert b"\r\naccept-encoding: br\r\n" in first
