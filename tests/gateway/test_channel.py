@@ -1,56 +1,31 @@
 """One request and its answer towards a caller: framing, when it leaves, and what happens when it fails."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from gateway.channel import HIGH_WATER, JOINED
 from tests.gateway.callers import CHUNKS, GET, OK, POST, App, Served, answers, body, length, turns
 
+HI: Final = answers(b"hi", headers=length(2))
+TWO: Final = OK + b"content-length: 2\r\n"
+CLOSE: Final = b"connection: close\r\n"
+CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+
 
 @pytest.mark.parametrize(
     ("app", "request_", "wire", "closed"),
     [
-        pytest.param(answers(b"hi", headers=length(2)), GET, OK + b"content-length: 2\r\n\r\nhi", False, id="a length"),
-        pytest.param(
-            answers(b"h", b"i"),
-            GET,
-            OK + b"transfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n",
-            False,
-            id="no length goes in chunks",
-        ),
+        pytest.param(HI, GET, TWO + b"\r\nhi", False, id="a length"),
+        pytest.param(answers(b"h", b"i"), GET, OK + CHUNKED + b"\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n", False, id="no length goes in chunks"),
         pytest.param(answers(status=204), GET, b"HTTP/1.1 204 No Content\r\n\r\n", False, id="204 has no body"),
         pytest.param(answers(status=304), GET, b"HTTP/1.1 304 Not Modified\r\n\r\n", False, id="304 has no body"),
-        pytest.param(answers(status=599), GET, b"HTTP/1.1 599 \r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", False, id="a status without a name"),
-        pytest.param(
-            answers(b"hi", headers=length(2)),
-            GET.replace(b"GET", b"HEAD"),
-            OK + b"content-length: 2\r\n\r\n",
-            False,
-            id="HEAD gets a head",
-        ),
-        pytest.param(
-            answers(b"hi", headers=length(2)),
-            GET.replace(b"1.1", b"1.0"),
-            OK + b"content-length: 2\r\nconnection: close\r\n\r\nhi",
-            True,
-            id="HTTP/1.0 closes",
-        ),
-        pytest.param(
-            answers(b"hi", headers=length(2)),
-            GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
-            OK + b"content-length: 2\r\nconnection: close\r\n\r\nhi",
-            True,
-            id="the caller wants it closed",
-        ),
-        pytest.param(
-            answers(b"hi", headers=(*length(2), (b"connection", b"close"))),
-            GET,
-            OK + b"content-length: 2\r\nconnection: close\r\n\r\nhi",
-            True,
-            id="the application wants it closed",
-        ),
+        pytest.param(answers(status=599), GET, b"HTTP/1.1 599 \r\n" + CHUNKED + b"\r\n0\r\n\r\n", False, id="a status without a name"),
+        pytest.param(HI, GET.replace(b"GET", b"HEAD"), TWO + b"\r\n", False, id="HEAD gets a head"),
+        pytest.param(HI, GET.replace(b"1.1", b"1.0"), TWO + CLOSE + b"\r\nhi", True, id="HTTP/1.0 closes"),
+        pytest.param(HI, GET[:-2] + b"Connection: close\r\n\r\n", TWO + CLOSE + b"\r\nhi", True, id="the caller wants it closed"),
+        pytest.param(answers(b"hi", headers=(*length(2), (b"connection", b"close"))), GET, TWO + CLOSE + b"\r\nhi", True, id="the application wants it closed"),
         pytest.param(
             answers(headers=((b"x", b"a\r\nb: c"),)),
             GET,
@@ -89,9 +64,9 @@ def test_a_head_leaves_with_its_body_or_without_when_that_takes_longer() -> None
         served = Served(app)
         await served.feed(GET)
         assert [len(data) for data in served.transport.writes] == [len(OK) + 25, JOINED + 1]
-        served = Served(answers(b"hi", headers=length(2)))
+        served = Served(HI)
         await served.feed(GET)
-        assert served.transport.writes == [OK + b"content-length: 2\r\n\r\nhi"]
+        assert served.transport.writes == [TWO + b"\r\nhi"]
         served = Served(app)
         await served.feed(GET.replace(b"/a", b"/late"))
         assert len(served.transport.writes) == 1
