@@ -75,22 +75,24 @@ class _Watched(httpx.AsyncByteStream):
         self._open = False
 
 
+async def body_of(steps: Iterable[Step]) -> AsyncIterator[bytes]:
+    """A body, step by step."""
+    for step in steps:
+        if isinstance(step, bytes):
+            yield step
+        elif isinstance(step, BaseException):
+            raise step
+        elif isinstance(step, asyncio.Event):
+            await step.wait()
+        else:
+            await asyncio.sleep(step)
+
+
 def answers(*steps: Step, status: int = 200, headers: Headers | None = None, media: str = EVENTS) -> Script:
     """A script that answers with this body, step by step."""
 
-    async def body() -> AsyncIterator[bytes]:
-        for step in steps:
-            if isinstance(step, bytes):
-                yield step
-            elif isinstance(step, BaseException):
-                raise step
-            elif isinstance(step, asyncio.Event):
-                await step.wait()
-            else:
-                await asyncio.sleep(step)
-
     async def script(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(status, headers={"content-type": media} | (headers or {}), content=body())
+        return httpx.Response(status, headers={"content-type": media} | (headers or {}), content=body_of(steps))
 
     return script
 

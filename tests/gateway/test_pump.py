@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from gateway.relay import Relay
 from gateway.rules.output_cap import OutputCap
 from gateway.rules.thinking_cap import GiveUp, ThinkingCap
 from gateway.words import EndResult
-from tests.gateway.door import Step, run, until
+from tests.gateway.door import Step, body_of, run, until
 from tests.gateway.plays import CHAT, DONE, chunk, raised, text, thought, usage
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -66,17 +65,6 @@ class Stage:
         self.ended = asyncio.Event()
         """The control call is over, however it ended."""
 
-    async def _body(self) -> AsyncIterator[bytes]:
-        for step in self.steps:
-            if isinstance(step, bytes):
-                yield step
-            elif isinstance(step, BaseException):
-                raise step
-            elif isinstance(step, asyncio.Event):
-                await step.wait()
-            else:
-                await asyncio.sleep(step)
-
     async def _end_reasoning(self, completion: str) -> EndResult:
         self.asked.append(completion)
         try:
@@ -97,7 +85,7 @@ class Stage:
             "refused": lambda _: False,
         } | self.terms
         relay = Relay(CHAT, Plan(**self.plan), self.facts.append)
-        return await Pump(relay, Reads(self._body()), self.sink, Terms(**terms)).run()
+        return await Pump(relay, Reads(body_of(self.steps)), self.sink, Terms(**terms)).run()
 
     def run(self) -> Stop | None:
         """The same on a loop of its own, where no task may be left behind."""
