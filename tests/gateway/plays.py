@@ -45,6 +45,20 @@ def thought(words: str, **more: Any) -> bytes:
     return chunk({"reasoning_content": words}, **more)
 
 
+def refusal(level: str, listed: str = "") -> dict[str, Any]:
+    """OpenAI's words for a level it does not take."""
+    supported = f" Supported values are: {listed}." if listed else ""
+    message = f"Unsupported value: 'reasoning_effort' does not support '{level}' with this model.{supported}"
+    return {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error",
+            "param": "reasoning_effort",
+            "code": "unsupported_value",
+        }
+    }
+
+
 class Stage:
     """A relay, or what judges a whole answer, and what has come of it: `out` bytes, `actions` besides, `facts`."""
 

@@ -7,8 +7,7 @@ import pytest
 
 from gateway.events import AttemptEnded, CallFailed, LevelAnswered, ThinkingRefused
 from tests.gateway.door import House, Script, answers, fails, request, whole
-from tests.gateway.plays import DONE, chunk, text, thought, usage
-from tests.gateway.test_retry import refusal
+from tests.gateway.plays import DONE, chunk, refusal, text, thought, usage
 
 SETTINGS = """
 [upstreams.local]

@@ -16,23 +16,9 @@ from gateway.events import (
     LevelRetried,
 )
 from tests.gateway.door import LEVELS, Caller, House, Script, answers, fails, hangs, request, run, until, whole
-from tests.gateway.plays import DONE, chunk, text, usage
+from tests.gateway.plays import DONE, chunk, refusal, text, usage
 
 GOOD: dict[str, Any] = {"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}
-
-
-def refusal(level: str, listed: str = "") -> dict[str, Any]:
-    """OpenAI's words for a level it does not take."""
-    supported = f" Supported values are: {listed}." if listed else ""
-    message = f"Unsupported value: 'reasoning_effort' does not support '{level}' with this model.{supported}"
-    return {
-        "error": {
-            "message": message,
-            "type": "invalid_request_error",
-            "param": "reasoning_effort",
-            "code": "unsupported_value",
-        }
-    }
 
 
 def refused(level: str, listed: str = "", **headers: str) -> Script:
