@@ -11,21 +11,12 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from gateway.demo.asked import PLACES
 from tests.running import Running
 from tests.sdk.errors import every_error, raised, where
+from tests.sdk.openai_clients import aclient, client
 
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "What is it?"}], "max_completion_tokens": 64}
 USAGE: dict[str, Any] = {"stream_options": {"include_usage": True}}
 Told = tuple[str, str | None, int | None]
 """Text, finish reason, completion tokens."""
-
-
-def client(url: str) -> openai.OpenAI:
-    """A client that never tries twice."""
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
-
-
-def aclient(url: str) -> openai.AsyncOpenAI:
-    """The same for async code."""
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
 
 
 def read(answer: ChatCompletion) -> Told:

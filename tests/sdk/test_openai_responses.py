@@ -10,20 +10,11 @@ from openai.types.responses import Response
 
 from gateway.demo.asked import PLACES
 from tests.sdk.errors import every_error, raised, where
+from tests.sdk.openai_clients import aclient, client
 
 ASK: dict[str, Any] = {"input": "What is it?", "max_output_tokens": 64}
 Told = tuple[str, str | None, str | None, int | None]
 """Text, status, why it is incomplete, output tokens."""
-
-
-def client(url: str) -> openai.OpenAI:
-    """A client that never tries twice."""
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
-
-
-def aclient(url: str) -> openai.AsyncOpenAI:
-    """The same for async code."""
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
 
 
 def read(answer: Response) -> Told:
