@@ -31,6 +31,10 @@ class CallerGone(Exception):
 class Watched(Protocol):
     """What a server gives a request that can tell when its caller leaves (`channel.Channel`)."""
 
+    @property
+    def task(self) -> asyncio.Task[Any] | None:
+        """That answers the request."""
+
     def watch(self, tell: Callable[[], None]) -> None:
         """Call this when the caller leaves."""
 
@@ -92,12 +96,14 @@ class Caller(Struct):
         return message.get("body", b""), message.get("more_body", False)
 
     def watch(self, task: asyncio.Task[Any] | None = None) -> None:
-        """From now on, with the request read, cancel the task (the running one) when the caller leaves."""
-        task = task or asyncio.current_task()
+        """From now on, with the request read, cancel the task (the request's own) when the caller leaves."""
+        departure = self._departure
+        if task is None:
+            task = departure.task if departure is not None else asyncio.current_task()
         if task is None:
             return
-        if self._departure is not None:
-            self._departure.watch(partial(self._left, task))
+        if departure is not None:
+            departure.watch(partial(self._left, task))
         else:
             self._watcher = asyncio.ensure_future(self._wait_for_leave(task))
 

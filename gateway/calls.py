@@ -1,11 +1,17 @@
 """What the caller asked: one value, read once from path, query, headers and body."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from gateway.words import DialectName, Level
 
 HeaderList = tuple[tuple[bytes, bytes], ...]
 """Names in lower case, in the order they came, repeated names kept."""
+
+
+OURS: Final = b"x-thinkcap-"
+"""How the names of headers begin that are for Thinkcap itself."""
 
 
 class Wishes(Struct, frozen=True, kw_only=True):
@@ -70,7 +76,4 @@ NO_LEVEL_SENT = Sent()
 
 def header(headers: HeaderList, name: bytes) -> bytes | None:
     """The first value of a header, by its lower-case name."""
-    for key, value in headers:
-        if key == name:
-            return value
-    return None
+    return dict(reversed(headers)).get(name)

@@ -49,7 +49,7 @@ class Channel:
 
     __slots__ = (
         "_body", "_chunked", "_expects", "_head", "_left", "_loop", "_more", "_silent", "_tell", "_told",
-        "_waiter", "_wire", "complete", "gone", "keep_alive", "started",
+        "_waiter", "_wire", "complete", "gone", "keep_alive", "started", "task",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,8 @@ class Channel:
         self._head = b""
         self._left = 0
         self._chunked = False
+        self.task: asyncio.Task[None] | None = None
+        """That answers; None before its turn has come, and at the end."""
         self._waiter: asyncio.Future[None] | None = None
         self._tell: Callable[[], None] | None = None
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.calls import HeaderList
+from gateway.calls import OURS, HeaderList
 from gateway.mask import spellings
 from gateway.words import DialectName
 
@@ -28,7 +28,6 @@ NOT_JUDGED: Final = NOT_UPSTREAM | {b"accept-encoding"}
 NOT_DECODED: Final = HOP_BY_HOP | {b"content-encoding"}
 ALONE: Final = frozenset((b"keep-alive", b"close"))
 """What `Connection` says as a rule: no name of a header that would pass without it."""
-OURS: Final = b"x-thinkcap-"
 IDENTITY: Final = (b"accept-encoding", b"identity")
 KEY_PARAMETER: Final = b"key"
 

@@ -18,11 +18,15 @@ class Ambiguous(Exception):
 
 def scope_of(method: bytes, url: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> Scope:
     """What ASGI says of a request, as far as its head tells. Raises Ambiguous, and httptools' errors."""
-    names = [name for name, _ in headers]
-    hosts, size = names.count(b"host"), len(url) + sum(map(len, map(b"".join, headers)))
-    if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts) or size > MAX_HEAD_BYTES:
+    named, size = dict(headers), len(url) + sum(map(len, map(b"".join, headers)))
+    if version not in ("1.1", "1.0") or size > MAX_HEAD_BYTES:
         raise Ambiguous
-    if b"transfer-encoding" in names:
+    if b"host" not in named:
+        if version == "1.1":
+            raise Ambiguous
+    elif len(named) < len(headers) and [name for name, _ in headers].count(b"host") > 1:
+        raise Ambiguous
+    if b"transfer-encoding" in named:
         codings = {value.strip().lower() for name, value in headers if name == b"transfer-encoding"}
         if version == "1.0" or codings != {b"chunked"}:
             raise Ambiguous

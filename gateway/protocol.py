@@ -275,12 +275,14 @@ class CallerProtocol(asyncio.Protocol):
         scope[DEPARTURE] = channel
         application: Any = self._app
         task: asyncio.Task[None] = self._loop.create_task(application(scope, channel.receive, channel.send))
+        channel.task = task
         self._state.tasks.add(task)
         task.add_done_callback(partial(self._ended, channel))
 
     def _ended(self, channel: Channel, task: asyncio.Task[None]) -> None:
         """The application is done with a request. An answer it left unfinished is cut."""
         self._state.tasks.discard(task)
+        channel.task = None  # it holds the channel
         error = None if task.cancelled() else task.exception()
         if error is not None:
             LOG.error("unexpected %s in the application", type(error).__name__)

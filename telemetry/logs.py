@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import get_ident
 from typing import Any, BinaryIO, Final, cast
 
 import msgspec
@@ -38,9 +39,14 @@ class Lines:
         self._stream, self._moment = stream, moment
         self._waiting: list[bytes] = []
         """Only the thread of the loop comes here: what others say, as the sender of spans, goes out at once."""
+        self._thread = 0
+        """Whose loop will write what waits."""
 
     def msg(self, line: bytes) -> None:
         """Write a line."""
+        if self._waiting and get_ident() == self._thread:  # to ask for the loop costs a system call
+            self._waiting += (line, b"\n")
+            return
         try:
             loop = asyncio.get_running_loop() if self._moment else None
         except RuntimeError:  # no loop runs in this thread
@@ -48,8 +54,8 @@ class Lines:
         if loop is None:
             self._write(line + b"\n")
             return
-        if not self._waiting:
-            loop.call_later(self._moment, self.flush)
+        loop.call_later(self._moment, self.flush)
+        self._thread = get_ident()
         self._waiting += (line, b"\n")
 
     info = warning = error = critical = msg

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from gateway.calls import NO_WISHES, Call, HeaderList, Wishes, header
+from gateway.calls import NO_WISHES, OURS, Call, HeaderList, Wishes, header
 from gateway.deltas import Delta, Failure, Identity
 from gateway.errors import BadRequest, CallError
 from gateway.sse import Frame
@@ -122,10 +122,7 @@ class Dialect(ABC):
 
 def read_wishes(headers: HeaderList) -> Wishes:
     """What the caller asked of Thinkcap by header. Raises BadRequest on a thinking cap that is no positive integer."""
-    for name, _ in headers:
-        if name.startswith(b"x-thinkcap-"):
-            break
-    else:
+    if b" ".join(dict(headers)).find(OURS) < 0:
         return NO_WISHES
     purpose, cap = header(headers, b"x-thinkcap-purpose"), header(headers, b"x-thinkcap-thinking-cap")
     return Wishes(
