@@ -17,6 +17,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _BACKSLASH: Final = ord("\\")
 _WHITE: Final = b" \t\n\r"
+_NULL: Final = b"null"
 _SPACE: Final = rb"[ \t\n\r]*+"
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT: Final = rb'[^"\[\]{}]++|' + _STRING
@@ -51,7 +52,7 @@ def replace(text: bytes, path: Path, value: bytes) -> bytes:
     span = find(text, path)
     if span is None:
         raise KeyError(path)
-    return text[: span[0]] + value + text[span[1] :]
+    return _with(text, span[0], value, span[1])
 
 
 def put(text: bytes, path: Path, value: bytes) -> bytes:
@@ -62,15 +63,17 @@ def put(text: bytes, path: Path, value: bytes) -> bytes:
     """
     depth, start, end = _walk(text, path)
     rest = path[depth:]
-    if not rest or text[start:end] == b"null":
-        return text[:start] + _nested(rest, value) + text[end:]
+    if not rest or (end - start == len(_NULL) and text.startswith(_NULL, start)):
+        return _with(text, start, _nested(rest, value), end)
     if text[start : start + 1] != b"{":
         raise KeyError(path)
     if text[end - 1 : end] != b"}":
         raise ValueError("not JSON")
-    before = text[: end - 1].rstrip(_WHITE)
-    comma = b"" if len(before) == start + 1 else b","
-    return before + comma + _nested(rest, value)[1:-1] + text[len(before) :]
+    at = end - 1
+    while text[at - 1] in _WHITE:
+        at -= 1
+    comma = b"" if at == start + 1 else b","
+    return _with(text, at, comma + _nested(rest, value)[1:-1], at)
 
 
 def remove(text: bytes, path: Path) -> bytes:
@@ -92,6 +95,12 @@ def remove(text: bytes, path: Path) -> bytes:
     if not comma:  # the last member went: it is the comma before it that has to go with it
         before = before.rstrip(_WHITE).removesuffix(b",")
     return before + text[at:]
+
+
+def _with(text: bytes, start: int, value: bytes, end: int) -> bytes:
+    """The text with something else in place of a part of it: of a long text there is never a third copy."""
+    view = memoryview(text)
+    return b"".join((view[:start], value, view[end:]))
 
 
 def _nested(path: Path, value: bytes) -> bytes:
