@@ -138,8 +138,8 @@ class Decoded:
 
 async def chain(parts: list[bytes], chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """What was read already, then the rest."""
-    for part in parts:
-        yield part
+    while parts:  # what was taken is not kept: it may be much
+        yield parts.pop(0)
     async for chunk in chunks:
         yield chunk
 

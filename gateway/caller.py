@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from gateway.bulk import Gathered
 from gateway.channel import TOGETHER
 from gateway.errors import BodyTooLarge, RequestTimeout
 from gateway.headers import RawHeaders
@@ -60,16 +61,17 @@ class Caller(Struct):
 
     async def body(self, limit: int) -> bytes:
         """The whole request body. Raises BodyTooLarge above `limit` bytes, RequestTimeout, and CallerGone."""
-        parts: list[bytes] = []
-        size = 0
-        more = True
-        while more:
+        part, more = await self._part()
+        if not more and len(part) <= limit:  # nearly always
+            return part
+        gathered = Gathered(part)
+        while gathered.size <= limit:
+            if not more:
+                return gathered.take()
+            part = b""  # it may be long, and so may the wait for the next one
             part, more = await self._part()
-            size += len(part)
-            if size > limit:
-                raise BodyTooLarge(f"the request body is larger than {limit} bytes (server.max_body_bytes)")
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            gathered.add(part)
+        raise BodyTooLarge(f"the request body is larger than {limit} bytes (server.max_body_bytes)")
 
     async def parts(self, task: asyncio.Task[Any] | None = None) -> AsyncIterator[bytes]:
         """The request body as it comes. Raises RequestTimeout and CallerGone.

@@ -36,10 +36,8 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, origin: Origin, on_lost: Callable[["Connection"], None], scratch: memoryview) -> None:
         """Take where it leads to, who is told when it is lost, and room to read into, which others share."""
         self.origin, self._scratch = origin, scratch
-        self.response = ResponseReader()
-        self.idle_since, self.reused = 0.0, False
-        self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
+        self.response, self.idle_since, self.reused = ResponseReader(), 0.0, False
+        self._on_lost, self._loop = on_lost, asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._closed = self._lost_by_peer = self._reading_paused = self._writing_paused = False
         self._buffered = self._unsent = 0
@@ -84,6 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_limit, read_limit = limits.get("write"), limits.get("read")
         self._read_limit = limits.get("first_byte", read_limit)
         self._transport.write(outgoing.wire)
+        if outgoing.behind:
+            self._transport.writelines(outgoing.behind)
         if outgoing.stream is not None:
             self._upload = self._loop.create_task(self._send(outgoing.stream, outgoing.length))
             self._upload.add_done_callback(self._sent)
@@ -226,13 +226,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: read them, stop reading when nobody takes them, wake whoever waits."""
-        data = self._scratch[:nbytes]
         response = self.response
         if response.phase == DONE:
             self.close(httpx.RemoteProtocolError("bytes that nobody asked for"))
             return
         try:
-            phase = response.feed(data)
+            phase = response.feed(self._scratch[:nbytes])
         except httpx.RemoteProtocolError as error:
             self.close(error)
             return
@@ -247,8 +246,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self) -> None:
         # A peer that answers before it has read everything does not want the rest, which dies with the connection.
-        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        if self._upload is not None or unsent:
+        if self._upload is not None or (self._transport is not None and self._transport.get_write_buffer_size()):
             self.response.keep_alive = False
 
     def eof_received(self) -> None:

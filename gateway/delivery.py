@@ -10,6 +10,7 @@ from msgspec import Struct
 from gateway.actions import Refused
 from gateway.answer import Plan
 from gateway.bodies import REDACTED, Chunks, Parts, chain, coding_of, decoded, is_event_stream, sniffed, status_of
+from gateway.bulk import Gathered
 from gateway.caller import new_id
 from gateway.calls import HeaderList, header
 from gateway.context import Again, Brought, Context, Delivered, Kept
@@ -188,14 +189,12 @@ class Delivery(Struct):
         good = answer.status in GOOD
         body = answer.at_once() if good and chunks is answer else None
         if body is None:
-            parts: list[bytes] = []
-            size, most = 0, WHOLE_BYTES if good else LIMIT
+            gathered, most = Gathered(), WHOLE_BYTES if good else LIMIT
             async for chunk in chunks:
-                parts.append(chunk)
-                size += len(chunk)
-                if size > most:
-                    return await self._through(answer, chain(parts, chunks), plain=True)
-            body = b"".join(parts)
+                gathered.add(chunk)
+                if gathered.size > most:
+                    return await self._through(answer, chain([gathered.take()], chunks), plain=True)
+            body = gathered.take()
         if good:
             return await self._finish(Kept(answer.status, answer.headers, whole.body(body)), whole)
         self.relay = None

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from gateway.bulk import edited
 from gateway.context import Again, Brought, Context, Kept
 from gateway.delivery import GOOD, Delivery
 from gateway.errors import ThinkingOverrun, UpstreamError
@@ -19,6 +20,7 @@ from gateway.events import (
     Turn,
 )
 from gateway.headers import RawHeaders
+from gateway.http1 import Content
 from gateway.retry import LevelRetry
 from gateway.thinking import arm
 from gateway.upstream import UpstreamAnswer
@@ -53,8 +55,10 @@ class Exchange(Struct):
                 # Armed anew each time: a budget never stands beside a level, and a retry may bring one in.
                 call = asked if body is asked.body else structs.replace(asked, body=body)
                 armed = arm(call, context.policy, context.memory)
+                sent = edited(asked.body, context.dialect.upstream_body(armed.call, armed.added))
+                if armed.call is not asked:  # a long body that has a budget or a level put in is not kept for that
+                    armed = structs.replace(armed, call=asked)
                 delivery = self._delivery = Delivery(context, armed, retry, body)
-                sent = context.dialect.upstream_body(armed.call, armed.added)
                 ending = await self._attempt(delivery, sent, first, retried=retry.retried)
                 if not isinstance(ending, Again):
                     retry.settle("ok" if ending.outcome in ACCEPTED else "failed")
@@ -82,7 +86,7 @@ class Exchange(Struct):
         """What the headers of an error of ours tell of the call."""
         return self._delivery.told() if self._delivery is not None else []
 
-    async def _attempt(self, delivery: Delivery, body: bytes, first: Kept | None, *, retried: bool) -> Brought:
+    async def _attempt(self, delivery: Delivery, body: Content, first: Kept | None, *, retried: bool) -> Brought:
         self._attempts += 1
         note, upstream, number = self._context.note, self._context.upstream, self._attempts
         note(AttemptStarted(kind="forward", number=number, method="POST", host=upstream.host, port=upstream.port))
@@ -103,7 +107,7 @@ class Exchange(Struct):
         finally:
             note(AttemptEnded(kind="forward", number=number, status=status, fault=delivery.fault or fault))
 
-    def _send(self, body: bytes, *, retried: bool) -> Awaitable[UpstreamAnswer]:
+    def _send(self, body: Content, *, retried: bool) -> Awaitable[UpstreamAnswer]:
         context = self._context
         own = context.observer.trace_headers() if context.upstream.terms.forward_trace else ()
         if retried and context.policy.provider == "thinkcap":

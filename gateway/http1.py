@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import httptools
 import httpx
 
+from gateway.bulk import LONG, Edited, Piece
+
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of a head with the informational ones before it, of trailers, and of chunk framing that carries no data."""
 CRUMBS: Final = 64
@@ -22,24 +24,27 @@ DONE: Final = 2
 
 _CONTINUE, _SWITCHING_PROTOCOLS, _OK, _NO_CONTENT = 100, 101, 200, 204
 _VERSIONS: Final = {"1.1": b"HTTP/1.1", "1.0": b"HTTP/1.0"}
+_LENGTHS_DIFFER: Final = "the Content-Length of the request is not the length of its body"
 _NUL, _SPACE = 0, ord(" ")
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-Content: TypeAlias = bytes | AsyncIterable[bytes]
+Content: TypeAlias = bytes | Edited | AsyncIterable[bytes]
 
 
 class Outgoing(NamedTuple):
     """A request ready for the wire."""
 
     wire: bytes
-    """The head, and the body with it where the body is bytes."""
+    """The head, and a body that is no longer than LONG with it."""
     stream: AsyncIterable[bytes] | None
     """The body where it comes bit by bit; it cannot be sent twice."""
     length: int | None
     """Bytes of the stream; None: it goes out in chunks."""
     bodiless: bool
     """The answer has no body whatever its head says (HEAD)."""
+    behind: tuple[Piece, ...] = ()
+    """A longer body, which is not copied to stand behind its head."""
 
 
 def encode(request: httpx.Request) -> Outgoing:
@@ -72,8 +77,14 @@ def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], conten
     bodiless = verb == b"HEAD"
     if isinstance(content, bytes):
         if chunked or len(content) != (length or 0):
-            raise httpx.LocalProtocolError("the Content-Length of the request is not the length of its body")
+            raise httpx.LocalProtocolError(_LENGTHS_DIFFER)
+        if len(content) > LONG:
+            return Outgoing(head, None, length, bodiless, (content,))
         return Outgoing(head + content, None, length, bodiless)
+    if isinstance(content, Edited):
+        if chunked or content.size != length:
+            raise httpx.LocalProtocolError(_LENGTHS_DIFFER)
+        return Outgoing(head, None, length, bodiless, content.pieces)
     if length is None and not chunked:
         raise httpx.LocalProtocolError("a streamed request needs Content-Length or Transfer-Encoding")
     return Outgoing(head, content, length, bodiless)

@@ -8,6 +8,7 @@ from typing import Final, Protocol, Self, cast
 
 import httpx
 
+from gateway.bulk import Edited
 from gateway.headers import RawHeaders
 from gateway.http1 import Content, write
 from gateway.transport import LeanTransport, Timeouts, origin_of
@@ -82,6 +83,8 @@ class SeamLine:
     async def send(self, method: str, target: bytes, headers: RawHeaders, content: Content) -> Incoming:
         """Send."""
         url = self._url.copy_with(raw_path=self._base + target)
+        if isinstance(content, Edited):
+            content = b"".join(content.pieces)
         headers = [(b"host", url.netloc), *framing_of(method, headers, content), *headers]
         request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": self._limits})
         return _Answer(await self._transport.handle_async_request(request))
@@ -115,6 +118,8 @@ def framing_of(method: str, headers: RawHeaders, content: Content) -> RawHeaders
     """What the head says of where the body ends; a stream whose length the caller told keeps that."""
     if isinstance(content, bytes):
         return [(b"content-length", b"%d" % len(content))] if content or method not in BODILESS else []
+    if isinstance(content, Edited):
+        return [(b"content-length", b"%d" % content.size)]
     told = any(name == b"content-length" for name, _ in headers)
     return [] if told else [(b"transfer-encoding", b"chunked")]
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 HOUSE: Final[dict[str, dict[str, str]]] = {
     "leaves": {
+        "bulk": "",
         "words": "",
         "calls": "words",
         "coding": "",
@@ -50,17 +51,17 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "heads": "",
         "send_timeout": "",
         "protocol": "caller channel heads send_timeout",
-        "http1": "errors",
+        "http1": "errors bulk",
         "connection": "errors http1",
         "pool": "errors connection",
         "resolve": "",
         "transport": "errors http1 connection pool resolve",
-        "line": "headers http1 transport",
+        "line": "bulk headers http1 transport",
         "upstream": "words calls errors headers mask http1 line transport",
         "memory": "words deltas",
         "keys": "words config",
         "channel": "",
-        "caller": "words errors headers channel",
+        "caller": "words bulk errors headers channel",
         "reads": "errors",
         "pump": "words errors events sse rules actions relay caller reads",
         "context": "words calls events headers policy dialects.base caller memory upstream",
@@ -70,12 +71,12 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         ),
         "bodies": "words calls coding errors mask sse assemble upstream",
         "delivery": (
-            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
+            "words bulk calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
             "bodies caller context pump reads retry thinking upstream"
         ),
         "exchange": (
-            "words calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
-            "bodies caller context delivery memory pump reads retry thinking upstream"
+            "words bulk calls coding deltas errors events headers sse policy rules dialects.base actions answer relay whole "
+            "bodies caller context delivery http1 memory pump reads retry thinking upstream"
         ),
         "forward": "words calls errors events headers policy bodies caller context delivery exchange pump upstream",
         "limits": "",
