@@ -156,6 +156,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _write(self, data: bytes) -> None:
         # A transport that failed says so only later, and takes what is written until then without ever pausing.
         if self._closed or self._transport is None or self._transport.is_closing():
+            self._lost_by_peer = self._lost_by_peer or not self._closed
             raise httpx.WriteError("the connection was closed while the request was being sent")
         self._transport.write(data)
         if self._writing_paused:

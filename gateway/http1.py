@@ -4,7 +4,7 @@ A gateway must not pass on what can be read in two ways (RFC 9112, 6.3, 7.1 and 
 lines, names that are no tokens, Content-Length twice or beside Transfer-Encoding; what it lets through is refused here.
 """
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import httptools
@@ -38,13 +38,35 @@ class Outgoing(NamedTuple):
     wire: bytes
     """The head, and a body that is no longer than LONG with it."""
     stream: AsyncIterable[bytes] | None
-    """The body where it comes bit by bit; it cannot be sent twice."""
+    """The body where it comes bit by bit."""
     length: int | None
     """Bytes of the stream; None: it goes out in chunks."""
     bodiless: bool
     """The answer has no body whatever its head says (HEAD)."""
     behind: tuple[Piece, ...] = ()
     """A longer body, which is not copied to stand behind its head."""
+
+    @property
+    def repeatable(self) -> bool:
+        """It can go out again; of a body that comes bit by bit from elsewhere the first bits are gone."""
+        return self.stream is None or isinstance(self.stream, Steps)
+
+    def in_steps(self) -> "Outgoing":
+        """The same for TLS, which makes a copy at once of what it is given, and keeps room for as much from then on."""
+        return self._replace(stream=Steps(self.behind), behind=()) if self.behind else self
+
+
+class Steps:
+    """A body that is all there, as one that comes bit by bit; from its beginning whenever it is asked for."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        """Take the body."""
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            for at in range(0, len(piece), LONG):
+                yield bytes(piece[at : at + LONG])
 
 
 def encode(request: httpx.Request) -> Outgoing:

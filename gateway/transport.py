@@ -125,6 +125,8 @@ class LeanTransport(httpx.AsyncBaseTransport):
 
     async def exchange(self, origin: Origin, outgoing: Outgoing, limits: Timeouts) -> Incoming:
         """The same without httpx's objects."""
+        if origin[0] == b"https":
+            outgoing = outgoing.in_steps()
         connection, closing = self._pool.assign(origin, time.monotonic())
         if closing:
             self._close(closing)
@@ -138,7 +140,7 @@ class LeanTransport(httpx.AsyncBaseTransport):
                     await connection.exchange(outgoing, limits)
                     break
                 except httpx.TransportError:
-                    if not connection.stale or outgoing.stream is not None:
+                    if not (connection.stale and outgoing.repeatable):
                         raise
                     self._close([connection])
                     connection = self._pool.replace(connection)

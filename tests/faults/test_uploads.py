@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +34,7 @@ SENT: Final = 2 * 1024 * 1024
 
 
 @asynccontextmanager
-async def deaf() -> AsyncIterator[int]:
+async def deaf(tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """An upstream that takes connections and reads nothing; its port."""
     stop = asyncio.Event()
 
@@ -42,7 +43,7 @@ async def deaf() -> AsyncIterator[int]:
         await stop.wait()
         writer.transport.abort()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=4096)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=4096, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

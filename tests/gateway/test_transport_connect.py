@@ -1,57 +1,22 @@
 """Getting a connection: refusals, names, limits, and TLS with certificates made for the test."""
 
 import asyncio
-import datetime as dt
-import ipaddress
 import socket
 import ssl
-from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from gateway.transport import LeanTransport
+from tests.certificates import Certified, certified
 from tests.gateway.scripted import HELLO, OK, LoopFactory, Peer, always, fetch, on_both_loops, run, send, serve, until
-
-
-class Certified(NamedTuple):
-    """The two sides of a TLS connection to 127.0.0.1."""
-
-    server: ssl.SSLContext
-    client: ssl.SSLContext
 
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Certified:
     """A certificate that signs itself, and a client that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path: Path = tmp_path_factory.mktemp("tls") / "both.pem"
-    path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(path)
-    return Certified(server, ssl.create_default_context(cafile=path))
+    return certified(tmp_path_factory.mktemp("tls") / "both.pem")
 
 
 def unused_url(scheme: str) -> str:
@@ -165,6 +130,60 @@ def test_tls_is_kept_alive_like_the_rest(tls: Certified, loop: LoopFactory) -> N
             assert len(await fetch(transport, served.url)) == 2**20
             assert await fetch(transport, served.url) == b"hello"
             assert (transport.idle, len(served.peers)) == (1, 1)
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_long_body_arrives_whole_through_tls(tls: Certified, loop: LoopFactory) -> None:
+    """Also when the kept connection dies on the way, so that it goes out once more, from its beginning."""
+    body = bytes(range(256)) * 2**14
+    got: list[bytes] = []
+
+    async def once(peer: Peer) -> None:
+        await peer.answer(HELLO)
+        await peer.head()
+        peer.reset()
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        got.append(await peer.reader.readexactly(len(body)))
+        await peer.send(HELLO)
+        await peer.closed()
+
+    async def main() -> None:
+        async with (
+            serve(once, script, tls=tls.server) as served,
+            LeanTransport(ssl_context=tls.client) as transport,
+        ):
+            assert await fetch(transport, served.url) == b"hello"
+            assert await fetch(transport, served.url, "POST", content=body) == b"hello"
+            assert got == [body]
+            assert (transport.idle, len(served.peers)) == (1, 2)
+
+    run(loop, main())
+
+
+@on_both_loops
+def test_a_long_body_is_not_coded_before_its_time(tls: Certified, loop: LoopFactory) -> None:
+    """What a peer has no room for yet waits as it is: coded, it would be there a second time."""
+    arrived = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.head()
+        arrived.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with serve(script, tls=tls.server) as served, LeanTransport(ssl_context=tls.client) as transport:
+            sending = asyncio.create_task(fetch(transport, served.url, "POST", content=b"z" * 2**25))
+            await arrived.wait()
+            await asyncio.sleep(0.3)
+            (connection,) = transport._pool._connections
+            assert connection._upload is not None  # it goes on with what is left as there is room
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
 
     run(loop, main())
 

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 
+from gateway.bulk import LONG
+from gateway.connection import Connection
+from gateway.http1 import write
 from gateway.transport import LeanTransport
 from tests.gateway.scripted import HELLO, LoopFactory, Peer, always, fetch, on_both_loops, run, send, serve, until
 
@@ -205,6 +208,41 @@ def test_a_peer_that_reads_slowly_does_not(loop: LoopFactory) -> None:
             assert transport.idle == 1
 
     run(loop, main())
+
+
+class Dying(asyncio.Transport):
+    """The peer is gone once something was written; the loop says so later."""
+
+    written = 0
+
+    def write(self, _data: object) -> None:
+        self.written += 1
+
+    def is_closing(self) -> bool:
+        return self.written > 1
+
+    def abort(self) -> None:
+        """There is nothing left of it."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def test_who_hears_of_a_loss_first_does_not_matter() -> None:
+    """Where a write finds the kept connection gone, before the loop tells, the request may go out once more all the same."""
+
+    async def main() -> None:
+        connection = Connection((b"https", b"a", 443), lambda _: None, memoryview(bytearray(1)))
+        connection.connection_made(Dying())
+        connection.reused = True
+        length = 2 * LONG
+        outgoing = write("POST", b"/", [(b"host", b"a"), (b"content-length", b"%d" % length)], b"x" * length).in_steps()
+        with pytest.raises(httpx.WriteError):
+            await connection.exchange(outgoing, {})
+        assert connection.stale
+        assert outgoing.repeatable
+
+    asyncio.run(main())
 
 
 @on_both_loops
