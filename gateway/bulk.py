@@ -52,6 +52,11 @@ class Edited(NamedTuple):
     size: int
 
 
+def joined(body: bytes | Edited) -> bytes:
+    """In one piece."""
+    return body if isinstance(body, bytes) else b"".join(body.pieces)
+
+
 def edited(original: bytes, changed: bytes) -> bytes | Edited:
     """A changed body without a second copy of what stayed; a short one, or one with much that is new, as it is."""
     size, old = len(changed), len(original)

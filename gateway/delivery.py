@@ -10,7 +10,7 @@ from msgspec import Struct
 from gateway.actions import Refused
 from gateway.answer import Plan
 from gateway.bodies import REDACTED, Chunks, Parts, chain, coding_of, decoded, is_event_stream, sniffed, status_of
-from gateway.bulk import Gathered
+from gateway.bulk import Edited, Gathered, joined
 from gateway.caller import new_id
 from gateway.calls import HeaderList, header
 from gateway.context import Again, Brought, Context, Delivered, Kept
@@ -40,7 +40,7 @@ class Delivery(Struct):
     _context: Context
     _armed: Armed
     _retry: LevelRetry
-    _sent: bytes
+    _sent: bytes | Edited
     """The body this is the answer to."""
     relay: Relay | Whole | None = None
     fault: UpstreamFault | None = None
@@ -94,7 +94,7 @@ class Delivery(Struct):
             await caller.start(answer.status, self._headers(answer.headers, length=None))
 
         def refused(text: bytes) -> bool:
-            self._again = self._retry.refused(answer.status, text, self._sent)
+            self._again = self._retry.refused(answer.status, text, joined(self._sent))
             return self._again is not None or (first is not None and self._retry.recognised)
 
         if not self._retry.in_scope:
@@ -122,7 +122,7 @@ class Delivery(Struct):
         if context.caller.status is None:  # a guarded body without a single frame
             await context.caller.start(answer.status, self._headers(answer.headers, length=None))
         if failed is not None and not relay.answer.started and not self._retry.in_scope:
-            self._retry.refused(answer.status, failed.text, self._sent)  # stated, never retried
+            self._retry.refused(answer.status, failed.text, joined(self._sent))  # stated, never retried
         turn = self.end(by_itself=True)
         await context.caller.end(self._totals(turn))
         return CallFinished(outcome=relay.outcome, status=answer.status, turn=turn)
@@ -178,7 +178,7 @@ class Delivery(Struct):
     async def _failed(self, status: int, kept: Kept, relay: Relay, first: Kept | None) -> Brought:
         """An error came where a whole answer was put together: before the first delta it may be a refused level."""
         if not relay.answer.started:
-            again = self._retry.refused(status, kept.body, self._sent)
+            again = self._retry.refused(status, kept.body, joined(self._sent))
             if again is not None:
                 return Again(again, kept)
             if first is not None and self._retry.recognised:
@@ -199,7 +199,7 @@ class Delivery(Struct):
             return await self._finish(Kept(answer.status, answer.headers, whole.body(body)), whole)
         self.relay = None
         kept = Kept(answer.status, answer.headers, body)
-        again = self._retry.refused(answer.status, body, self._sent)
+        again = self._retry.refused(answer.status, body, joined(self._sent))
         if again is not None:
             return Again(again, kept)
         return await self.refuse(first if first is not None and self._retry.recognised else kept)

@@ -45,30 +45,38 @@ class Exchange(Struct):
 
     async def run(self) -> Ending:
         """Send the call and bring back the answer. Raises CallError while nothing has gone out yet."""
-        context = self._context
-        asked, caller = context.call, context.caller
-        retry = LevelRetry(context)
-        body = retry.first(asked.body)
+        caller = self._context.caller
+        retry = LevelRetry(self._context)
         first: Kept | None = None
         try:
+            delivery, sent = self._prepare(retry.first(self._context.call.body), retry)
             while True:
-                # Armed anew each time: a budget never stands beside a level, and a retry may bring one in.
-                call = asked if body is asked.body else structs.replace(asked, body=body)
-                armed = arm(call, context.policy, context.memory)
-                sent = edited(asked.body, context.dialect.upstream_body(armed.call, armed.added))
-                if armed.call is not asked:  # a long body that has a budget or a level put in is not kept for that
-                    armed = structs.replace(armed, call=asked)
-                delivery = self._delivery = Delivery(context, armed, retry, body)
                 ending = await self._attempt(delivery, sent, first, retried=retry.retried)
                 if not isinstance(ending, Again):
                     retry.settle("ok" if ending.outcome in ACCEPTED else "failed")
                     return ending
-                body, first = ending.body, first or ending.kept
+                first = first or ending.kept
+                delivery, sent = self._prepare(ending.body, retry)
+                del ending  # its body may be long, and so may the next attempt
         except ThinkingOverrun:
             retry.settle("ok")  # the level was taken, if only to think too long
             raise
         finally:
             retry.settle("ok" if caller.gone and caller.status is not None else "failed")
+
+    def _prepare(self, body: bytes, retry: LevelRetry) -> tuple[Delivery, Content]:
+        """A delivery for the answer to this body, and what goes out: neither keeps a copy of what the caller sent.
+
+        Armed anew for each attempt: a budget never stands beside a level, and a retry may bring one in.
+        """
+        context, asked = self._context, self._context.call
+        call = asked if body is asked.body else structs.replace(asked, body=body)
+        armed = arm(call, context.policy, context.memory)
+        sent = edited(asked.body, context.dialect.upstream_body(armed.call, armed.added))
+        if armed.call is not asked:
+            armed = structs.replace(armed, call=asked)
+        delivery = self._delivery = Delivery(context, armed, retry, edited(asked.body, body))
+        return delivery, sent
 
     def abandoned(self) -> Ending:
         """How the call ends when its caller has left: well, if the turn was over by then."""

@@ -8,7 +8,7 @@ from typing import Final, Protocol, Self, cast
 
 import httpx
 
-from gateway.bulk import Edited
+from gateway.bulk import Edited, joined
 from gateway.headers import RawHeaders
 from gateway.http1 import Content, write
 from gateway.transport import LeanTransport, Timeouts, origin_of
@@ -84,7 +84,7 @@ class SeamLine:
         """Send."""
         url = self._url.copy_with(raw_path=self._base + target)
         if isinstance(content, Edited):
-            content = b"".join(content.pieces)
+            content = joined(content)
         headers = [(b"host", url.netloc), *framing_of(method, headers, content), *headers]
         request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": self._limits})
         return _Answer(await self._transport.handle_async_request(request))

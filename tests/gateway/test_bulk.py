@@ -1,6 +1,7 @@
 """Long bodies: put together in place, and changed without a second copy, from the pieces to what goes out."""
 
 import asyncio
+import gc
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 
@@ -10,23 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bodies import chain
-from gateway.bulk import LONG, Edited, Gathered, edited
+from gateway.bulk import LONG, Edited, Gathered, edited, joined
+from gateway.delivery import Delivery
 from gateway.http1 import Outgoing, write
 from gateway.line import LeanLine
 from gateway.splice import put, replace
 from gateway.transport import LeanTransport
-from tests.gateway.door import House, answers, request
+from tests.faults.wires import REFUSAL
+from tests.gateway.door import House, Script, answers, request, whole
 from tests.gateway.plays import DONE
 from tests.gateway.scripted import HELLO, LoopFactory, Peer, on_both_loops, run, serve
 
 TEXT = bytes(range(256)) * 512
 """Twice as long as what is taken for long."""
 JSON = b'{"m":"a","n":null,"text":"' + b"x" * 2**20 + b'" }'
-
-
-def joined(content: bytes | Edited) -> bytes:
-    """What goes out."""
-    return content if isinstance(content, bytes) else b"".join(content.pieces)
 
 
 @given(st.lists(st.binary(max_size=4), max_size=6))
@@ -187,6 +185,25 @@ def test_fields_are_added_to_a_long_call() -> None:
     asked = request(stream=True, messages=[{"role": "user", "content": "x" * 2 * LONG}])
     house.asks(asked)
     assert house.upstream.bodies == [asked | {"stream_options": {"include_usage": True}}]
+
+
+def test_a_long_call_goes_out_again_with_another_level() -> None:
+    """Attempt after attempt from what the caller sent, of which none keeps a copy."""
+    kept: list[type] = []
+
+    def looking(script: Script) -> Script:
+        async def look(sent: httpx.Request) -> httpx.Response:
+            kept.extend(type(found._sent) for found in gc.get_objects() if isinstance(found, Delivery))
+            return await script(sent)
+
+        return look
+
+    asked = request(messages=[{"role": "user", "content": "x" * 2 * LONG}], reasoning_effort="minimal")
+    refusal = answers(REFUSAL, status=400, media="application/json")
+    house = House(looking(refusal), looking(whole({"choices": []})))
+    house.asks(asked, x_thinkcap_purpose="compaction")
+    assert house.upstream.bodies == [asked, asked | {"reasoning_effort": "low"}]
+    assert kept == [bytes, Edited]
 
 
 def test_what_a_chain_gave_it_does_not_keep() -> None:
