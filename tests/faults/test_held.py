@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from tests.certificates import certified
 from tests.faults.flood import ANSWER, AT_ONCE, UPLOAD, Memory, callers, upload
-from tests.faults.test_process import port_of, settings
 from tests.faults.test_uploads import deaf
 from tests.faults.upstream import scripted
 from tests.faults.wires import request
@@ -32,6 +31,11 @@ class Cost(Struct, frozen=True):
     left: int
 
 
+def deaf_at(url: str) -> str:
+    """Settings with an upstream that reads nothing."""
+    return f'[upstreams.one]\nurl = "{url}"\ndialects = ["chat"]\n'
+
+
 async def settled(memory: Memory) -> int:
     """What is held once that does not change any more."""
     before, now = -1, memory.now
@@ -43,7 +47,7 @@ async def settled(memory: Memory) -> int:
 
 async def cost(gateway: Running, wire: bytes, size: int, there: Callable[[Readers], Awaitable[object]]) -> Cost:
     """Of a burst of calls with a body of this size, which `there` waits for, and which their callers then leave."""
-    memory, port = Memory(gateway), port_of(gateway)
+    memory, port = Memory(gateway), gateway.port
     async with callers(port, wire, 1) as readers:
         await there(readers)
     idle = await settled(memory)
@@ -73,8 +77,7 @@ def test_an_upload_through_tls_is_held_once(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with deaf(tls.server) as port:
-            secure = settings(port, "none").replace("http:", "https:")
-            with running(secure, SSL_CERT_FILE=str(trusted)) as gateway:
+            with running(deaf_at(f"https://127.0.0.1:{port}"), SSL_CERT_FILE=str(trusted)) as gateway:
                 told(await cost(gateway, upload(UPLOAD), UPLOAD, lambda _: asyncio.sleep(1)))
 
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -98,7 +101,7 @@ def test_an_upload_is_held_once(more: str, fields: dict[str, Any]) -> None:
                 assert all((b'"thinking_token_budget":100' in sent) is bool(more) for sent in requests)
                 requests.clear()
 
-            with running(settings(upstream.port, "no_headers", more)) as gateway:
+            with running(upstream.settings("no_headers", more)) as gateway:
                 told(await cost(gateway, upload(UPLOAD, **fields), UPLOAD, there))
 
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -109,7 +112,7 @@ def test_an_upload_nobody_reads_is_held_once() -> None:
 
     async def main() -> None:
         async with deaf() as port:
-            with running(settings(port, "none")) as gateway:
+            with running(deaf_at(f"http://127.0.0.1:{port}")) as gateway:
                 told(await cost(gateway, upload(UPLOAD, **ADDED), UPLOAD, lambda _: asyncio.sleep(0.5)))
 
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -123,7 +126,7 @@ def test_an_answer_nobody_reads_is_held_once() -> None:
 
     async def main() -> None:
         async with scripted() as upstream:
-            with running(settings(upstream.port, "long_whole")) as gateway:
+            with running(upstream.settings("long_whole")) as gateway:
                 told(await cost(gateway, request("chat", "m", stream=False), ANSWER, there))
 
     asyncio.run(asyncio.wait_for(main(), 60))
