@@ -85,7 +85,8 @@ def encode(request: httpx.Request) -> Outgoing:
 
 def write(method: str, target: bytes, headers: list[tuple[bytes, bytes]], content: Content) -> Outgoing:
     """Write a request. Raises LocalProtocolError where its head is no HTTP or says something else than its body."""
-    verb, names = method.encode("ascii", "replace"), [name.lower() for name, _ in headers]
+    verb, named = method.encode("ascii", "replace"), dict(headers)
+    names = b"\n".join(named if len(named) == len(headers) else [name for name, _ in headers]).lower().split(b"\n")
     head = b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (verb, target, b"\r\n".join(map(b": ".join, headers)))
     ends = len(headers) + 2
     if head.count(b"\r") != ends or head.count(b"\n") != ends or _NUL in head:
