@@ -42,7 +42,7 @@ def main() -> int:
     if len(cores) < CORES:
         say("the benchmark needs Linux and two cores: one for the load, one for the system under test")
         return 2
-    folder = arguments.out.parent / "run"
+    folder = arguments.out.resolve().parent / "run"  # peers are started elsewhere
     (folder / "temp").mkdir(parents=True, exist_ok=True)
     install(BUILD / "peers", list(INSTALL) if arguments.peers else ["nginx"])
     ports = Ports(free_port(), free_port())
