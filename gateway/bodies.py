@@ -31,6 +31,7 @@ class Parts:
     """Stands where the caller would: keeps the frames of a stream and makes a whole body of them."""
 
     status: int | None = None
+    push: None = None
 
     def __init__(self) -> None:
         """Begin with nothing."""

@@ -45,6 +45,9 @@ class Watched(Protocol):
     def room(self) -> Awaitable[None] | None:
         """What to wait for before more is made for this caller; None: there is room."""
 
+    def push(self, body: bytes) -> bool:
+        """A piece of the body, at once, behind its head; whether there is room for more."""
+
 
 class Caller(Struct):
     """One request's ASGI channel. `watch` cancels the running task when the caller leaves; `gone` says so."""
@@ -139,6 +142,11 @@ class Caller(Struct):
         await self._send({"type": "http.response.start", "status": status, "headers": headers, TOGETHER: True})
         self.ended = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    @property
+    def push(self) -> Callable[[bytes], bool] | None:
+        """Sends a piece of the body at once, and tells whether there is room for more; None: `write` alone can."""
+        return self._departure.push if self._departure is not None else None
 
     def write(self, data: bytes) -> Awaitable[None]:
         """Send a piece of the body; done when there is room for more."""

@@ -163,6 +163,12 @@ class Channel:
         else:
             raise RuntimeError("an answer is a head, a body and no more")
 
+    def push(self, body: bytes) -> bool:
+        """A piece of the body, at once, behind its head; whether there is room for more."""
+        if not self.gone:
+            self._go_on(body, more=True)
+        return self._wire.drained is None
+
     def _begin(self, message: Mapping[str, Any]) -> None:
         if message["type"] != "http.response.start":
             raise RuntimeError("an answer begins with its head")

@@ -6,14 +6,14 @@ Bytes nobody asked for close it: what one answer leaves behind must never be tak
 """
 
 import asyncio
-import math
 import ssl
 from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Final, cast
 
 import httpx
 
-from gateway.http1 import DONE, HEAD, Outgoing, ResponseReader
+from gateway.deadline import Deadline
+from gateway.http1 import BODY, DONE, HEAD, Outgoing, ResponseReader, Tap, framed
 
 READ_BYTES: Final = 64 * 1024
 """The most that is read at once; without a buffer of our own the loop reads four times as much."""
@@ -29,7 +29,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_buffered", "_closed", "_deadline", "_drained", "_error", "_loop", "_lost_by_peer", "_on_lost",
-        "_read_limit", "_reading_paused", "_scratch", "_timer", "_timer_at", "_transport", "_unsent", "_upload",
+        "_read_limit", "_reading_paused", "_scratch", "_tap", "_transport", "_unsent", "_upload",
         "_waiter", "_write_limit", "_writing_paused", "idle_since", "origin", "response", "reused",
     )  # fmt: skip
 
@@ -45,8 +45,8 @@ class Connection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._upload: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = self._deadline = math.inf
+        self._tap: Tap | None = None
+        self._deadline = Deadline(self._loop, self._late)
         self._read_limit = self._write_limit = cast("float | None", None)
 
     @property
@@ -99,6 +99,23 @@ class Connection(asyncio.BufferedProtocol):
             await self._wait()
         return self.take()
 
+    async def flow(self, tap: Tap) -> None:
+        """Hand what comes of the body to the tap, waking no task, until that takes no more or the body ends."""
+        while True:
+            if self.response.pieces:
+                if not tap(self.take()):
+                    return
+            elif self.response.phase == DONE:
+                return
+            else:
+                self._tap = tap
+                try:
+                    await self._wait()
+                finally:
+                    closed, self._tap = self._tap is None, None
+                if closed:
+                    return
+
     def take(self) -> bytes:
         """What has come of the body, b"" for nothing."""
         self._buffered = 0
@@ -119,9 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closed:
             self._closed, self._error = True, error
             self.response.release()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadline.end()
         if self._upload is not None:
             self._upload.cancel()
         if self._transport is not None:
@@ -141,17 +156,8 @@ class Connection(asyncio.BufferedProtocol):
     # A body that is sent as it comes
 
     async def _send(self, stream: AsyncIterable[bytes], length: int | None) -> None:
-        left = math.inf if length is None else length
-        async for part in stream:
-            left -= len(part)
-            if left < 0:
-                raise httpx.LocalProtocolError("the request body is longer than its Content-Length")
-            if part:
-                await self._write(part if length is not None else b"%x\r\n%b\r\n" % (len(part), part))
-        if length is None:
-            await self._write(b"0\r\n\r\n")
-        elif left:
-            raise httpx.LocalProtocolError("the request body is shorter than its Content-Length")
+        async for data in framed(stream, length):
+            await self._write(data)
 
     async def _write(self, data: bytes) -> None:
         # A transport that failed says so only later, and takes what is written until then without ever pausing.
@@ -171,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._waiter is not None:
             self._arm()
 
-    # Waiting: one future a wait, and one timer that is moved when it fires and not before
+    # Waiting: one future a wait, none for what flows
 
     async def _wait(self) -> None:
         if self._closed:
@@ -189,23 +195,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _arm(self) -> None:
         silence = None if self._upload is not None else self._read_limit
-        limit = self._write_limit if self._writing_paused else silence
-        self._deadline = math.inf if limit is None else self._loop.time() + limit
-        if self._timer is not None and self._timer_at > self._deadline:
-            self._timer.cancel()
-            self._timer = None
-        if self._timer is None and self._deadline < math.inf:
-            self._timer_at = self._deadline
-            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
+        self._deadline.put_off(self._write_limit if self._writing_paused else silence)
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        if self._waiter is None or self._deadline == math.inf or self._transport is None:
+    def _late(self) -> None:
+        if self._waiter is None or self._transport is None:
             return
-        if self._loop.time() < self._deadline:
-            self._timer_at = self._deadline
-            self._timer = self._loop.call_at(self._timer_at, self._on_timer)
-        elif not self._writing_paused:
+        if not self._writing_paused:
             self.close(httpx.ReadTimeout(f"nothing came for {self._read_limit} s"))
         elif (unsent := self._transport.get_write_buffer_size()) < self._unsent:
             self._unsent = unsent
@@ -238,6 +233,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         if phase == DONE:
             self._answered()
+        elif phase == BODY and self._tap is not None and response.pieces:
+            if self._tap(self.take()):
+                self._arm()
+                return
+            self._tap = None
         self._buffered += nbytes
         if self._buffered > MAX_BUFFERED_BYTES and not self._reading_paused and self._transport is not None:
             self._reading_paused = True

@@ -4,7 +4,7 @@ A gateway must not pass on what can be read in two ways (RFC 9112, 6.3, 7.1 and 
 lines, names that are no tokens, Content-Length twice or beside Transfer-Encoding; what it lets through is refused here.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import httptools
@@ -30,6 +30,8 @@ _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJK
 
 
 Content: TypeAlias = bytes | Edited | AsyncIterable[bytes]
+Tap: TypeAlias = Callable[[bytes], bool]
+"""Takes a piece of a body at once, and raises nothing. False: it takes no more for now."""
 
 
 class Outgoing(NamedTuple):
@@ -127,6 +129,24 @@ def _framing(headers: list[tuple[bytes, bytes]], names: list[bytes]) -> tuple[in
     if names.count(b"transfer-encoding") > 1 or value.lower() != b"chunked":
         raise httpx.LocalProtocolError("the one transfer coding is chunked")
     return length, True
+
+
+async def framed(stream: AsyncIterable[bytes], length: int | None) -> AsyncIterator[bytes]:
+    """A body that comes bit by bit, as it goes out: so many bytes, or in chunks (None). Raises LocalProtocolError."""
+    left = length or 0
+    async for part in stream:
+        if length is None:
+            if part:
+                yield b"%x\r\n%b\r\n" % (len(part), part)
+            continue
+        left -= len(part)
+        if left < 0:
+            raise httpx.LocalProtocolError("the request body is longer than its Content-Length")
+        yield part
+    if length is None:
+        yield b"0\r\n\r\n"
+    elif left:
+        raise httpx.LocalProtocolError("the request body is shorter than its Content-Length")
 
 
 class ResponseReader:

@@ -10,7 +10,7 @@ import httpx
 
 from gateway.bulk import Edited, joined
 from gateway.headers import RawHeaders
-from gateway.http1 import Content, write
+from gateway.http1 import Content, Tap, write
 from gateway.transport import LeanTransport, Timeouts, origin_of
 
 BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})
@@ -35,6 +35,9 @@ class Incoming(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def __anext__(self) -> bytes: ...
+
+    async def flow(self, tap: Tap) -> None:
+        """Hand pieces to the tap, if this can, until that takes no more or a read has to tell what comes next."""
 
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
@@ -109,6 +112,9 @@ class _Answer:
 
     async def __anext__(self) -> bytes:
         return await anext(self._chunks)
+
+    async def flow(self, tap: Tap) -> None:
+        """Nothing flows: httpx gives what is asked for."""
 
     async def aclose(self) -> None:
         await self._response.aclose()

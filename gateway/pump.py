@@ -42,6 +42,10 @@ class Sink(Protocol):
     def room(self) -> Awaitable[None] | None:
         """What to wait for before more is read; None: there is room."""
 
+    @property
+    def push(self) -> Callable[[bytes], bool] | None:
+        """Takes a piece of the body at once, and tells whether there is room for more; None: `write` alone can."""
+
     def write(self, data: bytes) -> Awaitable[None]:
         """Take a piece of the body."""
 
@@ -64,12 +68,19 @@ class Terms(Struct, frozen=True, kw_only=True):
 class Pump:
     """One stream, from its first byte to its last."""
 
-    __slots__ = ("_caller", "_control", "_hold_ends", "_linger_ends", "_reads", "_relay", "_terms", "_time", "_wrote")
+    __slots__ = (
+        "_caller", "_control", "_hold_ends", "_left", "_linger_ends", "_may_flow", "_push", "_reads", "_relay",
+        "_terms", "_time", "_wrote",
+    )  # fmt: skip
 
     def __init__(self, relay: Relay, reads: Reads, caller: Sink, terms: Terms) -> None:
         """Bring together both ends and what passes between them."""
         self._relay, self._reads, self._caller, self._terms = relay, reads, caller, terms
         self._time = asyncio.get_running_loop().time
+        self._push = caller.push
+        self._may_flow = self._push is not None and terms.comments is None and not terms.keepalive_seconds
+        self._left: list[Action] | Exception | None = None
+        """What came out of the flow that bytes alone do not settle."""
         self._control: asyncio.Future[EndResult] | None = None
         self._hold_ends: float | None = None
         self._linger_ends: float | None = None
@@ -94,24 +105,59 @@ class Pump:
         return stop or (None if relay.over else error)
 
     async def _run(self) -> Stop | None:
-        relay, caller = self._relay, self._caller
+        caller = self._caller
         while True:
             room = caller.room()
             if room is not None:
                 await room
-            data = await self._reads.next(self._patience(), self._control)
-            if data:
-                actions = relay.feed(data)
-                data = None  # here nothing is held while a slow caller is waited for
-            elif data is None and not self._lingered():
-                actions = self._overtaken()
-            else:
-                return await self._perform(self._overheard() + relay.close())
+            actions = await self._next()
+            if actions is None:
+                return await self._perform(self._overheard() + self._relay.close())
             if len(actions) == 1 and isinstance(actions[0], Forward) and self._terms.comments is None:  # nearly always
                 await self._write(actions[0].data)
             elif (stop := await self._perform(actions)) is not None:
                 return stop
-            del actions  # nor is anything held while there is no room for more
+            del actions  # nothing is held while there is no room for more
+
+    async def _next(self) -> list[Action] | None:
+        """What is to be done next; None at the end of the body."""
+        relay, flow = self._relay, self._reads.flow
+        if flow is not None and self._may_flow and self._flows():
+            await flow(self._take)
+            left, self._left = self._left, None
+            if isinstance(left, Exception):
+                try:
+                    raise left
+                finally:
+                    del left  # it would hold this frame, which holds it
+            if left is not None:
+                return left
+        data = await self._reads.next(self._patience(), self._control)
+        if data:
+            return relay.feed(data)
+        return self._overtaken() if data is None and not self._lingered() else None
+
+    def _flows(self) -> bool:
+        """Whether nothing but the next bytes is waited for."""
+        relay = self._relay
+        return self._caller.status is not None and self._control is None and not relay.holding and not relay.over
+
+    def _take(self, data: bytes) -> bool:
+        """Pass on what flows, while that is all there is to do: no task is woken for it, which is half of its price."""
+        relay, push = self._relay, self._push
+        try:
+            actions = relay.feed(data)
+            room = not actions
+            if push is not None and len(actions) == 1 and isinstance(actions[0], Forward):
+                room = push(actions[0].data)
+                actions.clear()
+        except Exception as error:  # noqa: BLE001 - the task raises it, where it is known what to make of it
+            self._left = error
+            return False
+        if room and not relay.holding and not relay.over:
+            return True
+        self._left = actions
+        return False
 
     def _patience(self) -> float | None:
         """Seconds until something is due besides the next read; None: nothing is."""

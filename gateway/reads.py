@@ -1,19 +1,29 @@
 """Reads of one body, where a read that something else overtook goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
+
+from gateway.http1 import Tap
+
+Flow: TypeAlias = Callable[[Tap], Awaitable[None]]
+"""Hands pieces to a tap as they come, until that takes no more or a read has to tell what comes next."""
 
 
 class Reads:
     """The next piece of a body, or word that something else came first. A plain read costs no task."""
 
-    __slots__ = ("_chunks", "_pending")
+    __slots__ = ("_chunks", "_flow", "_pending")
 
-    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
-        """Read from these."""
-        self._chunks = chunks
+    def __init__(self, chunks: AsyncIterator[bytes], flow: Flow | None = None) -> None:
+        """Read from these. `flow` hands the same to a tap, where it can."""
+        self._chunks, self._flow = chunks, flow
         self._pending: asyncio.Task[bytes] | None = None
+
+    @property
+    def flow(self) -> Flow | None:
+        """The same body for a tap; None where it cannot be tapped, and while a read of it goes on."""
+        return self._flow if self._pending is None else None
 
     def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> Awaitable[bytes | None]:
         """The next piece, b"" at the end; None when `seconds` passed or `other` was done first.

@@ -14,7 +14,7 @@ from typing import Final, Self, TypeAlias
 import httpx
 
 from gateway.connection import READ_BYTES, Connection, Origin
-from gateway.http1 import DONE, Outgoing, encode
+from gateway.http1 import DONE, Outgoing, Tap, encode
 from gateway.pool import Pool
 from gateway.resolve import Resolver
 
@@ -66,6 +66,15 @@ class Incoming(httpx.AsyncByteStream):
         if not data:
             raise StopAsyncIteration
         return data
+
+    async def flow(self, tap: Tap) -> None:
+        """Hand what comes to the tap until that takes no more, or the next piece has to say what has happened."""
+        if self._connection is not None:
+            try:
+                await self._connection.flow(tap)
+            except BaseException:
+                self._end()
+                raise
 
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gateway.calls import HeaderList
 from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from gateway.headers import RawHeaders
-from gateway.http1 import Content
+from gateway.http1 import Content, Tap
 from gateway.line import Incoming, LeanLine, Line, SeamLine
 from gateway.mask import mask_of
 from gateway.transport import LeanTransport, Timeouts
@@ -63,6 +63,14 @@ class UpstreamAnswer:
         except httpx.HTTPError as error:
             raise of_ours(error, self.name) from error
         return data if self._mask is None else self._mask.feed(data)
+
+    async def flow(self, tap: Tap) -> None:
+        """Hand pieces of the body to the tap as they come, until that takes no more or a read has to tell the rest."""
+        mask = self._mask
+        try:
+            await self._incoming.flow(tap if mask is None else lambda data: tap(mask.feed(data)))
+        except httpx.HTTPError as error:
+            raise of_ours(error, self.name) from error
 
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import uvloop
 
-from gateway.transport import LeanTransport
+from gateway.transport import Incoming, LeanTransport
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 HELLO: Final = OK + b"Content-Length: 5\r\n\r\nhello"
@@ -135,6 +135,24 @@ async def send(transport: LeanTransport, url: str, method: str = "GET", **kwargs
 async def fetch(transport: LeanTransport, url: str, method: str = "GET", **kwargs: Any) -> bytes:
     """Send a request and read its whole body."""
     return await (await send(transport, url, method, **kwargs)).aread()
+
+
+async def tapped(transport: LeanTransport, url: str, *, turns: int = 1000, **kwargs: Any) -> bytes:
+    """The same with the body handed over as it comes, so many pieces at a time; the next one is read."""
+    stream = (await send(transport, url, **kwargs)).stream
+    assert isinstance(stream, Incoming)
+    parts: list[bytes] = []
+
+    def tap(data: bytes) -> bool:
+        parts.append(data)
+        return len(parts) % turns > 0
+
+    try:
+        while True:
+            await stream.flow(tap)
+            parts.append(await anext(stream))
+    except StopAsyncIteration:
+        return b"".join(parts)
 
 
 async def until(condition: Callable[[], bool]) -> None:

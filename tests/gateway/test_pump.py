@@ -8,94 +8,21 @@ import pytest
 
 from gateway import pump, sse
 from gateway.actions import Action
-from gateway.answer import Plan
 from gateway.dialects.base import Additions
 from gateway.errors import UpstreamBroken, UpstreamError
-from gateway.events import Fact
-from gateway.pump import Pump, Stop, Terms
-from gateway.reads import Reads
 from gateway.relay import Relay
-from gateway.rules.output_cap import OutputCap
 from gateway.rules.thinking_cap import GiveUp, ThinkingCap
-from gateway.words import EndResult
-from tests.gateway.door import Step, body_of, run, until
-from tests.gateway.plays import CHAT, DONE, chunk, raised, text, thought, usage
+from tests.gateway.door import Step, run, until
+from tests.gateway.plays import DONE, chunk, raised, text, thought, usage
+from tests.gateway.stage import Sink, Stage
 
 KEEP_ALIVE = b": keep-alive\n\n"
 STOP = chunk(finish="stop")
 
 
-class Sink:
-    """A caller: the pieces that came, and when asked to be slow an event each of them waits for."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        self.pieces: list[bytes] = []
-        self.slow: asyncio.Event | None = None
-
-    async def start(self) -> None:
-        """The head."""
-        self.status = 200
-
-    def room(self) -> None:
-        """It is waited for in `write`."""
-
-    async def write(self, data: bytes) -> None:
-        """A piece."""
-        if self.slow is not None:
-            await self.slow.wait()
-        self.pieces.append(data)
-
-    @property
-    def body(self) -> bytes:
-        """All of it."""
-        return b"".join(self.pieces)
-
-
-class Stage:
-    """A pump between a scripted body and a sink."""
-
-    def __init__(self, *steps: Step, **plan: Any) -> None:
-        self.steps, self.plan = steps, {"output_cap": OutputCap(cap=4)} | plan
-        self.facts: list[Fact] = []
-        self.sink = Sink()
-        self.terms: dict[str, Any] = {"name": "up"}
-        self.asked: list[str] = []
-        self.reply: EndResult | BaseException | asyncio.Event = "ended"
-        self.ended = asyncio.Event()
-        """The control call is over, however it ended."""
-
-    async def _end_reasoning(self, completion: str) -> EndResult:
-        self.asked.append(completion)
-        try:
-            if isinstance(self.reply, asyncio.Event):
-                await self.reply.wait()
-                return "ended"
-            if isinstance(self.reply, BaseException):
-                raise self.reply
-            return self.reply
-        finally:
-            self.ended.set()
-
-    async def pump(self) -> Stop | None:
-        """Run it to its end."""
-        terms = {
-            "start": self.sink.start,
-            "end_reasoning": self._end_reasoning,
-            "refused": lambda _: False,
-        } | self.terms
-        relay = Relay(CHAT, Plan(**self.plan), self.facts.append)
-        return await Pump(relay, Reads(body_of(self.steps)), self.sink, Terms(**terms)).run()
-
-    def run(self) -> Stop | None:
-        """The same on a loop of its own, where no task may be left behind."""
-
-        async def main() -> Stop | None:
-            stop = await self.pump()
-            assert asyncio.all_tasks() == {asyncio.current_task()} or len(asyncio.all_tasks()) == 2  # wait_for's own
-            return stop
-
-        return run(main())
+@pytest.fixture(autouse=True, params=[False, True], ids=["read by read", "as it flows"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stage, "flows", request.param)
 
 
 def test_a_stream_to_its_end() -> None:
@@ -154,9 +81,10 @@ def test_silence_is_filled_between_events() -> None:
 def test_a_body_that_stays_open_behind_its_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given a moment, in which what still comes goes on, and is then over without it."""
     monkeypatch.setattr(pump, "LINGER", 0.05)
-    stage = Stage(text("a"), STOP, DONE, 0.001, b": late\n\n", asyncio.Event())
-    assert stage.run() is None
-    assert stage.sink.body.endswith(DONE + b": late\n\n")
+    for held in (STOP, chunk(finish="length")):  # the second waits for no usage: what ends the turn comes as it flows
+        stage = Stage(text("a"), text("b"), held, DONE, 0.001, b": late\n\n", asyncio.Event())
+        assert stage.run() is None
+        assert stage.sink.body.endswith(DONE + b": late\n\n")
 
 
 def test_a_break() -> None:
@@ -176,11 +104,12 @@ def test_a_break_behind_the_last_event() -> None:
 def test_an_event_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event above the limit is a broken transport; what was held goes out before."""
     monkeypatch.setattr(sse, "LIMIT", 1000)
-    stage = Stage(text("a"), STOP, b"data: " + b"x" * 600, b"x" * 600)
-    stop = stage.run()
-    assert isinstance(stop, UpstreamBroken)
-    assert "too large" in stop.message
-    assert stage.sink.body == text("a") + STOP
+    for last in (STOP, text("b")):
+        stage = Stage(text("a"), last, b"data: " + b"x" * 600, b"x" * 600)
+        stop = stage.run()
+        assert isinstance(stop, UpstreamBroken)
+        assert "too large" in stop.message
+        assert stage.sink.body == text("a") + last
 
 
 CONTROL: dict[str, Any] = {"added": Additions(control=True)}
@@ -266,6 +195,23 @@ def test_comments_of_facts() -> None:
     stage.terms["comments"] = lambda: told.pop(0) if told else b""
     assert stage.run() is None
     assert stage.sink.pieces == [text("a"), text("b"), b": fact\n\n", DONE]
+
+
+def test_no_room_for_more() -> None:
+    """What came is with the caller; the next is read when there is room again."""
+    stage = Stage(text("a"), text("b"), 0.001, text("c"), text("d"))
+
+    async def main() -> None:
+        pumping = asyncio.ensure_future(stage.pump())
+        await until(lambda: stage.sink.status is not None)
+        stage.sink.slow = asyncio.Event()
+        await asyncio.sleep(0.01)
+        assert text("d") not in stage.sink.body
+        stage.sink.slow.set()
+        assert await pumping is None
+
+    run(main())
+    assert stage.sink.body == text("a") + text("b") + text("c") + text("d")
 
 
 class Batch(list[Action]):

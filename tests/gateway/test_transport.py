@@ -1,13 +1,15 @@
 """The transport over real sockets, on both loops: answers in every framing, flow control, limits, broken peers."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import httpx
 import pytest
 
 from gateway.connection import MAX_BUFFERED_BYTES
 from gateway.transport import LeanTransport
-from tests.gateway.scripted import HELLO, OK, LoopFactory, Peer, fetch, on_both_loops, run, send, serve, until
+from tests.gateway.scripted import HELLO, OK, LoopFactory, Peer, fetch, on_both_loops, run, send, serve, tapped, until
 
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -30,11 +32,19 @@ BROKEN = {
     "chunks that turn to garbage": (CHUNKED + b"5\r\nhello\r\nxyz\r\n", httpx.RemoteProtocolError),
 }
 
+in_every_way = pytest.mark.parametrize(
+    "get", [fetch, tapped, partial(tapped, turns=2)], ids=["read", "tapped", "tapped and read in turns"]
+)
+Get = Callable[..., Awaitable[bytes]]
+
 
 @on_both_loops
+@in_every_way
 @pytest.mark.parametrize("step", [None, 1], ids=["in one write", "byte by byte"])
 @pytest.mark.parametrize(("wire", "idle"), BODIES.values(), ids=BODIES)
-def test_a_body_comes_whole_in_every_framing(wire: bytes, idle: int, step: int | None, loop: LoopFactory) -> None:
+def test_a_body_comes_whole_in_every_framing(
+    wire: bytes, idle: int, step: int | None, get: Get, loop: LoopFactory
+) -> None:
     """And only a connection that came clean out of its exchange is kept."""
 
     async def script(peer: Peer) -> None:
@@ -47,21 +57,24 @@ def test_a_body_comes_whole_in_every_framing(wire: bytes, idle: int, step: int |
 
     async def main() -> None:
         async with serve(script) as served, LeanTransport() as transport:
-            assert await fetch(transport, served.url) == b"hello"
+            assert await get(transport, served.url) == b"hello"
             await until(lambda: (transport.open, transport.idle) == (idle, idle))
 
     run(loop, main())
 
 
 @on_both_loops
+@in_every_way
 @pytest.mark.parametrize(("wire", "error"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_answer_is_an_error_and_frees_its_slot(wire: bytes, error: type[Exception], loop: LoopFactory) -> None:
+def test_a_broken_answer_is_an_error_and_frees_its_slot(
+    wire: bytes, error: type[Exception], get: Get, loop: LoopFactory
+) -> None:
     """However far it came; nothing that was cut off passes for whole."""
 
     async def main() -> None:
         async with serve(lambda peer: peer.answer(wire)) as served, LeanTransport() as transport:
             with pytest.raises(error):
-                await fetch(transport, served.url)
+                await get(transport, served.url)
             assert (transport.open, transport.idle) == (0, 0)
 
     run(loop, main())
@@ -150,8 +163,9 @@ LIMITS = {
 
 
 @on_both_loops
+@in_every_way
 @pytest.mark.parametrize(("wire", "limits"), LIMITS.values(), ids=LIMITS)
-def test_silence_has_a_limit(wire: bytes, limits: dict[str, float], loop: LoopFactory) -> None:
+def test_silence_has_a_limit(wire: bytes, limits: dict[str, float], get: Get, loop: LoopFactory) -> None:
     """Before the head and in the body, each its own; the connection goes with it."""
 
     async def script(peer: Peer) -> None:
@@ -161,7 +175,7 @@ def test_silence_has_a_limit(wire: bytes, limits: dict[str, float], loop: LoopFa
     async def main() -> None:
         async with serve(script) as served, LeanTransport() as transport:
             with pytest.raises(httpx.ReadTimeout):
-                await fetch(transport, served.url, timeout=limits)
+                await get(transport, served.url, timeout=limits)
             assert transport.open == 0
             await until(lambda: served.ended == 1)
 
@@ -169,7 +183,8 @@ def test_silence_has_a_limit(wire: bytes, limits: dict[str, float], loop: LoopFa
 
 
 @on_both_loops
-def test_a_limit_is_of_silence_and_not_of_the_whole(loop: LoopFactory) -> None:
+@in_every_way
+def test_a_limit_is_of_silence_and_not_of_the_whole(get: Get, loop: LoopFactory) -> None:
     """A stream that keeps coming outlives its limit, and a shorter limit on a kept connection counts at once."""
 
     async def script(peer: Peer) -> None:
@@ -183,9 +198,9 @@ def test_a_limit_is_of_silence_and_not_of_the_whole(loop: LoopFactory) -> None:
 
     async def main() -> None:
         async with serve(script) as served, LeanTransport() as transport:
-            assert await fetch(transport, served.url, timeout={"read": 0.5}) == b"a" * 12
+            assert await get(transport, served.url, timeout={"read": 0.5}) == b"a" * 12
             with pytest.raises(httpx.ReadTimeout):
-                await fetch(transport, served.url, timeout={"read": 0.05})
+                await get(transport, served.url, timeout={"read": 0.05})
             assert (transport.open, len(served.peers)) == (0, 1)
 
     run(loop, main())
