@@ -35,6 +35,8 @@ class Transport(asyncio.Transport):
     def close(self) -> None:
         self.calls.append("close")
 
+    abort = close
+
     def get_write_buffer_size(self) -> int:
         return 0
 
