@@ -219,7 +219,9 @@ class Channel:
         if self._head:
             before, self._head = self._head + before, b""
         if len(body) <= JOINED:
-            before, body, behind = before + body + behind, b"", b""
+            if together := before + body + behind:
+                transport.write(together)
+            return
         for data in (before, body, behind):
             if data:
                 transport.write(data)

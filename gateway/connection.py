@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         if phase == DONE:
             self._answered()
         elif phase == BODY and self._tap is not None and response.pieces:
-            if self._tap(self.take()):
+            if self._tap(response.take()):
                 self._arm()
                 return
             self._tap = None

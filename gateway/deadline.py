@@ -19,11 +19,14 @@ class Deadline:
 
     def put_off(self, seconds: float | None) -> None:
         """So many seconds from now; None: no limit."""
-        self._at = math.inf if seconds is None else self._loop.time() + seconds
-        if self._timer is not None and self._timer_at > self._at:
-            self._timer.cancel()
+        at = self._at = math.inf if seconds is None else self._loop.time() + seconds
+        timer = self._timer
+        if timer is not None:
+            if self._timer_at <= at:  # nearly always: it looks again when it fires
+                return
+            timer.cancel()
             self._timer = None
-        if self._timer is None and self._at < math.inf:
+        if at < math.inf:
             self._set()
 
     def end(self) -> None:

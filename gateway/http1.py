@@ -225,7 +225,9 @@ class ResponseReader:
     def take(self) -> bytes:
         """All there is of the body, in one piece; b"" for none."""
         pieces = self.pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(pieces) == 1:
+            return pieces.pop()
+        data = b"".join(pieces)
         pieces.clear()
         return data
 

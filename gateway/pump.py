@@ -139,8 +139,7 @@ class Pump:
 
     def _flows(self) -> bool:
         """Whether nothing but the next bytes is waited for."""
-        relay = self._relay
-        return self._caller.status is not None and self._control is None and not relay.holding and not relay.over
+        return self._caller.status is not None and self._control is None and self._relay.flowing
 
     def _take(self, data: bytes) -> bool:
         """Pass on what flows, while that is all there is to do: no task is woken for it, which is half of its price."""
@@ -154,7 +153,7 @@ class Pump:
         except Exception as error:  # noqa: BLE001 - the task raises it, where it is known what to make of it
             self._left = error
             return False
-        if room and not relay.holding and not relay.over:
+        if room and relay.flowing:
             return True
         self._left = actions
         return False

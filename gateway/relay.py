@@ -61,6 +61,11 @@ class Relay:
         return bool(self._hold)
 
     @property
+    def flowing(self) -> bool:
+        """Nothing but the next bytes is waited for."""
+        return not self._hold and not self.answer.over
+
+    @property
     def over(self) -> bool:
         """The turn is over, whether or not the connection stays open."""
         return self.answer.over
@@ -252,8 +257,11 @@ class Relay:
             self._out.append(held.raw)
 
     def _flush(self) -> list[Action]:
-        actions, self._actions = self._actions, []
         out = self._out
+        if len(out) == 1 and not self._actions and not self._guarded:  # nearly always
+            data = out.pop()
+            return [Forward(data)] if data else []
+        actions, self._actions = self._actions, []
         if not out or (self._guarded and (actions or self._waits <= GUARD_BYTES)):
             return actions
         self._guarded = False
