@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Deadline:
-    """For one wait after another, of one connection."""
+    """For one wait after another, of one connection: a caller's or an upstream's."""
 
     __slots__ = ("_at", "_loop", "_over", "_timer", "_timer_at")
 

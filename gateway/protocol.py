@@ -10,7 +10,6 @@ uvicorn listens, starts, stops and loads the application; what it does for each 
 import asyncio
 import logging
 import socket
-import time
 from collections import deque
 from functools import partial
 from typing import Any, Final, cast
@@ -22,6 +21,7 @@ from uvicorn.server import ServerState
 
 from gateway.caller import DEPARTURE
 from gateway.channel import STATUS_LINES, Channel
+from gateway.deadline import Deadline
 from gateway.heads import MAX_HEAD_BYTES, Scope, scope_of
 from gateway.send_timeout import SendTimeout
 
@@ -44,9 +44,9 @@ class CallerProtocol(asyncio.Protocol):
     """One connection. At its start and after each answer a head must be whole within uvicorn's `timeout_keep_alive`."""
 
     __slots__ = (
-        "_app", "_app_state", "_client", "_framing", "_headers", "_idle_since", "_loop", "_parser",
-        "_patience", "_queue", "_reading", "_reading_paused", "_running", "_scheme", "_send_seconds", "_send_timeout",
-        "_server", "_state", "_timer", "_url", "_watch", "body_timeout", "drained", "transport",
+        "_app", "_app_state", "_client", "_framing", "_headers", "_loop", "_parser", "_patience", "_queue", "_reading",
+        "_reading_paused", "_rest", "_running", "_scheme", "_send_seconds", "_send_timeout", "_server", "_state",
+        "_url", "_watch", "body_timeout", "drained", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -81,8 +81,8 @@ class CallerProtocol(asyncio.Protocol):
         self._reading_paused = False
         self.drained: asyncio.Future[None] | None = None
         """There while the caller is slow to take what was written."""
-        self._idle_since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._rest = Deadline(self._loop, self.close)
+        """Runs between two requests, until the head of the next is whole."""
         self._watch: asyncio.TimerHandle | None = None
 
     # Called by the event loop and by uvicorn
@@ -94,14 +94,13 @@ class CallerProtocol(asyncio.Protocol):
         self._state.connections.add(cast("Any", self))
         self._server, self._client = get_local_addr(self.transport), get_remote_addr(self.transport)
         self._scheme = "https" if is_ssl(self.transport) else "http"
-        self._rest()
+        self._rest.put_off(self._patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that is being answered; those behind it are never begun."""
         self._state.connections.discard(cast("Any", self))
         self._queue.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._rest.end()
         self._stop_looking()
         self.resume_writing()
         running, self._running, self._reading, self._parser = self._running, None, None, None  # they hold this protocol
@@ -190,24 +189,7 @@ class CallerProtocol(asyncio.Protocol):
         if self._queue:
             self._start(*self._queue.popleft())
         else:
-            self._rest()
-
-    # One timer a connection, moved when it fires and not before
-
-    def _rest(self) -> None:
-        self._idle_since = time.monotonic()
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._patience, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        if self._idle_since is None:
-            return
-        left = self._idle_since + self._patience - time.monotonic()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._on_timer)
-        else:
-            self.close()
+            self._rest.put_off(self._patience)
 
     # Called by the parser
 
@@ -235,7 +217,8 @@ class CallerProtocol(asyncio.Protocol):
         keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
         expects = dict(headers).get(b"expect", b"").lower() == b"100-continue"
         channel = Channel(self, self._loop, head=scope["method"] == "HEAD", keep_alive=keep_alive, expects=expects)
-        self._reading, self._idle_since = channel, None
+        self._reading = channel
+        self._rest.put_off(None)
         if self._running is None:
             self._start(channel, scope)
         else:

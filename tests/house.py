@@ -49,10 +49,10 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
     },
     "shell": {
         "heads": "",
-        "send_timeout": "",
-        "protocol": "caller channel heads send_timeout",
-        "http1": "errors bulk",
         "deadline": "",
+        "send_timeout": "",
+        "protocol": "caller channel deadline heads send_timeout",
+        "http1": "errors bulk",
         "connection": "errors http1 deadline",
         "pool": "errors connection",
         "resolve": "",
