@@ -182,3 +182,17 @@ def test_what_has_no_single_meaning_is_refused(wire: bytes) -> None:
         assert served.closed()
 
     asyncio.run(main())
+
+
+def test_a_connection_that_is_lost_leaves_no_timer() -> None:
+    """At rest or in the middle of a head: a timer would hold it for as long as callers may be idle."""
+
+    async def main() -> None:
+        for wire in (GET, GET[:9]):
+            served = Served(answers(b"hi", headers=length(2)))
+            await served.feed(wire)
+            served.protocol.connection_lost(None)
+            timers: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]  # of asyncio's own
+            assert all(timer.cancelled() for timer in timers)
+
+    asyncio.run(main())
