@@ -1,7 +1,6 @@
 """Many long bodies at once against a gateway process, and what each of them costs it."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 
 from tests.faults.link import END, PIECE, Link, chunk
 from tests.faults.scripts import script
+from tests.faults.streams import narrow
 from tests.faults.wires import post
 from tests.running import Running
 
@@ -64,11 +64,7 @@ async def callers(port: int, request: bytes, count: int) -> AsyncIterator[list[a
     """So many at once who have sent this, and read nothing but what the test reads; they leave with the block."""
 
     async def call() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        plug = socket.socket()
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        plug.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(plug, ("127.0.0.1", port))
-        reader, writer = await asyncio.open_connection(sock=plug, limit=4096)
+        reader, writer = await asyncio.open_connection(sock=await narrow(port), limit=4096)
         writer.write(request)
         await writer.drain()
         return reader, writer

@@ -18,12 +18,18 @@ async def open_streams(port: int, upstream: Upstream, count: int, ends: asyncio.
     return tasks
 
 
-async def unread(port: int, *, stream: bool = True, room: int = 4096, more: bytes = b"") -> socket.socket:
-    """A call whose caller has yet to read; `room`: bytes its own kernel is to take for it, `more`: lines of the head."""
+async def narrow(port: int, room: int = 4096) -> socket.socket:
+    """A connection to the gateway for which the kernel takes so many bytes that nobody has read."""
     plug = socket.socket()
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
     plug.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(plug, ("127.0.0.1", port))
+    return plug
+
+
+async def unread(port: int, *, stream: bool = True, room: int = 4096, more: bytes = b"") -> socket.socket:
+    """A call whose caller has yet to read; `room`: bytes its own kernel is to take for it, `more`: lines of the head."""
+    plug = await narrow(port, room)
     loop = asyncio.get_running_loop()
-    await loop.sock_connect(plug, ("127.0.0.1", port))
     await loop.sock_sendall(plug, request("chat", "m", stream=stream).replace(b"\r\n", b"\r\n" + more, 1))
     return plug
