@@ -12,12 +12,12 @@ import pytest
 
 from tests.live.conftest import StartLlama
 from tests.live.llama import LlamaServer, thinker
-from tests.live.through import ANSWER, CAP, Said, asked, capped, gateway, stream, whole
+from tests.live.through import ANSWER, CAP, LIMIT_SECONDS, Said, asked, capped, gateway, stream, whole
 from tests.running import Running
 
 ROUNDS = 9
 MOST_PAST = 3
-"""Tokens past the cap at up to 600 tokens a second."""
+"""Tokens past the cap besides those the server tells while it answers the control call."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def rate(said: Said) -> float:
 
 @pytest.mark.parametrize("width", [3072, 2048, 1024], ids=["90 tokens/s", "200 tokens/s", "500 tokens/s"])
 def test_a_cap_is_kept(start_llama: StartLlama, models: Path, width: int) -> None:
-    """A cap of 50 is passed by three tokens at most, and the answer arrives whole."""
+    """A cap of 50 is passed by what the control call takes and three tokens at most, and the answer arrives whole."""
     server = start_llama(thinker(models, width=width))
     with gateway(server.url) as process:
         rounds = [stream(process.url, asked(stream_options={"include_usage": True})) for _ in range(ROUNDS)]
@@ -47,15 +47,17 @@ def test_a_cap_is_kept(start_llama: StartLlama, models: Path, width: int) -> Non
     print(f"\n{speed:.0f} tokens/s: past the cap {past}, control call {1000 * waits:.1f} ms")  # noqa: T201 - a measurement
     assert all((said.content, said.finish) == (ANSWER, "stop") for said in rounds)
     # The middle of all rounds: one of them may have been overtaken by something else on a shared machine.
-    assert statistics.median(past) <= MOST_PAST
+    assert statistics.median(past) <= MOST_PAST + speed * waits
 
 
 def test_fifty_at_once(start_llama: StartLlama, models: Path) -> None:
     """Fifty streams are capped at once: each is asked about once, each answers."""
-    server = start_llama(thinker(models), slots=50, http_threads=128, context=50 * 640)
-    with gateway(server.url) as process:
+    server = start_llama(thinker(models), slots=50, http_threads=128, context=50 * 4096)
+    # A model that tells 10,000 tokens a second on a busy machine may be past any usual grace before its control call is
+    # answered: here only an answer that never comes is a failure.
+    with gateway(server.url, overrun=4000, control_timeout=LIMIT_SECONDS) as process:
         with ThreadPoolExecutor(50) as pool:
-            rounds = list(pool.map(lambda _: stream(process.url, asked(max_tokens=500)), range(50)))
+            rounds = list(pool.map(lambda _: stream(process.url, asked(max_tokens=3500)), range(50)))
         past = sorted(said.past for said in rounds)
         waits = process.counted("thinkcap_end_reasoning_seconds_sum") / 50
         print(f"\n50 streams: past the cap {past[0]} to {past[-1]}, control call {1000 * waits:.1f} ms")  # noqa: T201 - a measurement

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import StartLlama
-from tests.live.llama import LlamaServer, llama_server, stubborn, thinker
+from tests.live.llama import llama_server, stubborn, thinker
 from tests.live.through import ANSWER, CAP, CHAT, OVERRUN, asked, capped, gateway, meddler, stream, whole
 from tests.running import Running
 
@@ -141,9 +141,10 @@ def test_a_caller_who_leaves_while_it_ends(start_llama: StartLlama, models: Path
         assert process.counted("thinkcap_inflight_requests") == 0
 
 
-def test_a_server_without_control(llama: LlamaServer) -> None:
+def test_a_server_without_control(start_llama: StartLlama, models: Path) -> None:
     """The control path is not there: the call is given up, and the next one goes out with a budget that is kept."""
-    with meddler(llama.url, control="missing") as url, gateway(url) as process:
+    server = start_llama(thinker(models, width=1024))
+    with meddler(server.url, control="missing") as url, gateway(url, overrun=1500) as process:
         assert stream(process.url, asked(max_tokens=3000)).error is not None
         said = stream(process.url, asked())
         assert said.content == ANSWER
