@@ -18,6 +18,7 @@ from gateway.hold import Held, Hold
 from gateway.retelling import retold
 from gateway.rules.thinking_cap import Ask, GiveUp
 from gateway.sse import Frame, FrameReader
+from gateway.template import Template, Templates
 from gateway.words import EndResult, Outcome
 
 GUARD_BYTES: Final = 64 * 1024
@@ -32,8 +33,8 @@ class Relay:
     """One answer of one attempt. `note` is told each fact at its moment."""
 
     __slots__ = (
-        "_actions", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
-        "_plan", "_read", "_reader", "_run", "_spent", "_waits", "answer",
+        "_actions", "_alike", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out",
+        "_plain", "_plan", "_read", "_reader", "_run", "_spent", "_templates", "_waits", "answer",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None]) -> None:
@@ -52,6 +53,9 @@ class Relay:
         self._run: type[Delta] | None = (
             None  # of a run of frames that say one piece each: the rest of it passes at once
         )
+        self._alike: Template | None = None
+        """Reads more of the run, undecoded; None where there is no run, or an event is open."""
+        self._templates = Templates(dialect.differs)
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note, plan.per_frame)
 
@@ -77,10 +81,22 @@ class Relay:
 
     def feed(self, data: bytes) -> list[Action]:
         """What to do about these bytes. Raises EventTooLarge (sse) on an event above its limit."""
-        for frame in self._reader.feed(data):
+        if self._alike is not None:
+            at = self._alike.read(data, self._think if self._run is Reasoning else None)
+            if at:
+                rest = data[at:]
+                self._out.append(data[:at])
+                if not rest:
+                    return self._flush()
+                data = rest
+            self._alike = None
+        frames = self._reader.feed(data)
+        for frame in frames:
             if self._spent:
                 break
             self._take(frame)
+        if self._run is not None and frames and self._reader.idle and not self._spent:
+            self._alike = self._templates.of(self._run, frames[-1], self._read)
         return self._flush()
 
     def close(self) -> list[Action]:
@@ -164,11 +180,12 @@ class Relay:
         kind = type(deltas[-1]) if deltas and self._plain and not self._hold and not self._guarded else None
         self._run = kind if kind in RUNS else None
 
-    def _think(self, delta: Any) -> None:
-        """One more frame of reasoning in a run of them."""
+    def _think(self, delta: Any) -> bool:
+        """One more frame of reasoning in a run of them. False: it is the last."""
         self.answer.reason(delta)
         if self._capping is not None:
             self._perform(self._capping.reasoned(self.answer.reasoning_tokens))
+        return not self._spent
 
     def _identify(self, data: bytes) -> None:
         self._looks += 1
@@ -230,7 +247,7 @@ class Relay:
     def _perform(self, step: Ask | GiveUp | None) -> None:
         if isinstance(step, GiveUp):
             self._actions.append(step)
-            self._spent = True
+            self._spent, self._alike = True, None
         elif step is not None and self.answer.turn.response_id is not None:
             self._actions.append(EndReasoning(self.answer.turn.response_id))
         elif step is not None and self._capping is not None:  # nothing to name the completion by

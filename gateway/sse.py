@@ -53,6 +53,11 @@ class FrameReader:
         """Bytes of an unfinished event are held."""
         return len(self._held) > self._skip
 
+    @property
+    def idle(self) -> bool:
+        """The next byte begins an event, whatever it is."""
+        return not (self._held or self._lead)
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames this read ends, in order. Raises EventTooLarge; only a read above LIMIT loses frames by it."""
         frames: list[Frame] = []

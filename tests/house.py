@@ -22,6 +22,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "routes": "words errors",
         "splice": "",
         "sse": "words",
+        "template": "deltas sse",
         "tokens": "words",
     },
     "values": {
@@ -35,7 +36,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "rules.refusals": "words calls deltas rules.envelopes rules.patterns rules.wordings",  # its own tables
     },
     "wire": {
-        "dialects": "words calls deltas errors splice sse dialects",
+        "dialects": "words calls deltas errors splice sse template dialects",
         "assemble": "words deltas splice sse",
     },
     "core": {
@@ -44,7 +45,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "capping": "words deltas events rules answer",
         "hold": "words deltas sse rules",
         "retelling": "words deltas sse rules dialects.base hold",
-        "relay": "words calls deltas events splice sse tokens rules dialects.base actions answer capping hold retelling",
+        "relay": "words calls deltas events splice sse template tokens rules dialects.base actions answer capping hold retelling",
         "whole": "words deltas events dialects.base answer capping retelling",
     },
     "shell": {

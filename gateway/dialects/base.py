@@ -1,5 +1,6 @@
 """What every dialect can do. A dialect is a table of facts and these methods: no state, no I/O, one shared instance."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
@@ -71,6 +72,8 @@ class Dialect(ABC):
     """A folded reason in the dialect's own word; a reason that is not there cannot be said."""
     done: ClassVar[bytes | None] = None
     """The data of a last frame that is no JSON (`[DONE]`)."""
+    differs: ClassVar[re.Pattern[bytes] | None] = None
+    """What differs between two pieces of text, by its keys, whatever they say else (`template.blanks`); None: much."""
 
     @abstractmethod
     def read_call(self, path: str, query: bytes, headers: HeaderList, body: bytes) -> Call:

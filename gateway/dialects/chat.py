@@ -45,6 +45,7 @@ from gateway.dialects.chunks import Chunk, deltas_of, finished, one_piece, only_
 from gateway.dialects.levels import level_in
 from gateway.dialects.reading import DONE, DONE_ONLY, UNREADABLE, read, read_identity
 from gateway.errors import CallError
+from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
 
@@ -72,6 +73,7 @@ class Chat(Dialect):
     name: ClassVar[DialectName] = "chat"
     finish_rides: ClassVar[FinishRides] = "before_usage"
     done: ClassVar[bytes | None] = DONE
+    differs = blanks("content|reasoning_content|reasoning|obfuscation")
     said: ClassVar[dict[Reason, str]] = {
         "stop": "stop",
         "length": "length",

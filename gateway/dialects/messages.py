@@ -55,6 +55,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
+from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
 KNOWN: Final = frozenset((
@@ -127,6 +128,7 @@ class Messages(Untouched):
 
     name: ClassVar[DialectName] = "messages"
     finish_rides: ClassVar[FinishRides] = "with_usage"
+    differs = blanks("text|thinking")
     said: ClassVar[dict[Reason, str]] = {
         "stop": "end_turn",
         "length": "max_tokens",

@@ -53,6 +53,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
+from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
 TEXT: Final = "response.output_text.delta"
@@ -139,6 +140,7 @@ class Responses(Untouched):
 
     name: ClassVar[DialectName] = "responses"
     finish_rides: ClassVar[FinishRides] = "with_usage"
+    differs = blanks("delta|obfuscation", "sequence_number")
     said: ClassVar[dict[Reason, str]] = {"stop": "completed", "error": "failed", **INCOMPLETE}
 
     def read_call(self, path: str, query: bytes, headers: HeaderList, body: bytes) -> Call:
