@@ -54,6 +54,7 @@ class Server(CuttingServer):
             gc.collect()
             gc.freeze()
             gc.set_threshold(50_000, 20, 50)
+            gc.enable()
             print(self._ready, flush=True)  # noqa: T201 - the ready line is what the contract says goes to stdout
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is uvicorn's

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -134,6 +135,35 @@ def test_a_port_in_use(option: str, setting: str, tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"{setting}: 127.0.0.1:{port} cannot be listened on: Address already in use" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+LOOKS_AT_THE_COLLECTOR = """
+import gc
+from gateway import serve
+from gateway.cli import main
+
+class Server(serve.Server):
+    async def startup(self, sockets=None):
+        print(gc.isenabled())
+        await super().startup(sockets)
+        print(gc.isenabled(), gc.get_freeze_count() > 1000)
+        self.should_exit = True
+
+serve.Server = Server
+main(["serve", "--port", "0", "--metrics-port", "0"])
+"""
+
+
+def test_garbage_is_looked_for_once_it_runs(tmp_path: Path) -> None:
+    """Starting makes none; what it made is left out later."""
+    command = [sys.executable, "-c", LOOKS_AT_THE_COLLECTOR]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True
+    )
+    before, ready, after = said.stdout.splitlines()
+    assert (before, after) == ("False", "True True")
+    assert ready.startswith("thinkcap ready")
 
 
 def test_addresses() -> None:
