@@ -73,6 +73,7 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(VEN
 	@$(pip) install --require-hashes -r requirements/run.txt
 	@$(pip) install --require-hashes -r requirements/build.txt
 	@$(pip) install --no-deps --no-build-isolation --editable .
+	@$(bin)/python -m compileall -q gateway telemetry # as pip does for all else: a quarter of the time a start takes
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run

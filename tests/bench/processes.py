@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 TICKS: Final = os.sysconf("SC_CLK_TCK")
-FOREIGN: Final = re.compile(r"(?i)_proxy$|^OTEL_")
+FOREIGN: Final = re.compile(r"(?i)_proxy$|^OTEL_|^PYTHONDONTWRITEBYTECODE$")
 """Variables of whoever runs this that would change what is measured."""
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
