@@ -90,13 +90,15 @@ class Relay:
                     return self._flush()
                 data = rest
             self._alike = None
+        run = self._run
         frames = self._reader.feed(data)
         for frame in frames:
             if self._spent:
                 break
             self._take(frame)
-        if self._run is not None and frames and self._reader.idle and not self._spent:
-            self._alike = self._templates.of(self._run, frames[-1], self._read)
+        # Not of the first of a run: nothing may keep a first token waiting.
+        if run is not None and run is self._run and frames and self._reader.idle and not self._spent:
+            self._alike = self._templates.of(run, frames[-1], self._read)
         return self._flush()
 
     def close(self) -> list[Action]:

@@ -63,7 +63,7 @@ class FrameReader:
         frames: list[Frame] = []
         size = len(data)
         returns = _CR in data
-        at = self._resume(data, frames) if self._held or self._lead else 0
+        at = self._resume(data, frames) if self._held or (self._lead and self._led(data)) else 0
         while at < size:
             if size <= LIMIT:
                 at = _usual(data, at, frames, b"\r\n" if returns else b"\n")
@@ -87,6 +87,12 @@ class FrameReader:
         self._held.clear()
         self._skip = self._searched = 0
         return [Frame(raw, *_fields(raw[skip:]), whole)] if raw else []
+
+    def _led(self, data: bytes) -> bool:
+        """Whether the lead may be there. Nearly always another byte comes in its place, and an event of the usual form."""
+        if data and data[0] != self._lead[0]:
+            self._lead = b""
+        return bool(self._lead)
 
     def _resume(self, data: bytes, frames: list[Frame]) -> int:
         """Go on with the event that is held. Gives how much of the read it took."""

@@ -178,6 +178,17 @@ def test_a_stream_is_asked_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch)
     assert len(lessons) == template.LESSONS
 
 
+def test_a_first_token_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for it; the second of a run is the first to teach."""
+    lessons: list[bytes] = []
+    monkeypatch.setattr(template, "learn", lambda frame, *_: lessons.append(frame.raw))
+    stage = Stage()
+    stage.feed(thought("a"), text("b"))
+    assert lessons == []
+    stage.feed(text("c"))
+    assert lessons == [text("c")]
+
+
 def test_what_was_learned_last_counts() -> None:
     """The first of a run often has a role; those behind it teach anew."""
     way = DIALECTS[CHAT]
