@@ -43,7 +43,7 @@ class Parts:
     def room(self) -> None:
         """There is room."""
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, *, together: bool = False) -> None:  # noqa: ARG002 - nothing goes out
         """Keep what the relay forwards."""
         for frame in self._reader.feed(data):
             self._assembler.feed(frame)

@@ -148,8 +148,10 @@ class Caller(Struct):
         """Sends a piece of the body at once, and tells whether there is room for more; None: `write` alone can."""
         return self._departure.push if self._departure is not None else None
 
-    def write(self, data: bytes) -> Awaitable[None]:
-        """Send a piece of the body; done when there is room for more."""
+    def write(self, data: bytes, *, together: bool = False) -> Awaitable[None]:
+        """Send a piece of the body; done when there is room for more. `together`: it may wait for what comes next."""
+        if together:
+            return self._send({"type": "http.response.body", "body": data, "more_body": True, TOGETHER: True})
         return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def room(self) -> Awaitable[None] | None:

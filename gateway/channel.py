@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 TOGETHER: Final = "thinkcap.together"
-"""In the message of a head: its body follows at once, so nobody has to see to it that the head leaves without."""
+"""In the message of a head or of a piece: more follows at once, so nobody has to see to it that it leaves without."""
 NUL: Final = 0
 """As a number: to look for bytes with `in` costs CPython an error that nobody sees, which is dearer than the search."""
 NO_BODY: Final = frozenset({204, 304})
@@ -48,7 +48,7 @@ class Channel:
     """ASGI's receive and send for one request; also tells, without a task that waits for it, when the caller leaves."""
 
     __slots__ = (
-        "_body", "_chunked", "_expects", "_head", "_left", "_loop", "_more", "_silent", "_tell", "_told",
+        "_ahead", "_body", "_chunked", "_expects", "_left", "_loop", "_more", "_silent", "_tell", "_told",
         "_waiter", "_wire", "complete", "gone", "keep_alive", "started", "task",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Channel:
         self.started = self.complete = self.gone = False
         self._body: bytes | bytearray = b""
         self._more, self._told = True, False
-        self._head = b""
+        self._ahead = b""
         self._left = 0
         self._chunked = False
         self.task: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Channel:
         if not self.started:
             self._begin(message)
         elif not self.complete and message["type"] == "http.response.body":
-            self._go_on(message.get("body", b""), more=message.get("more_body", False))
+            self._go_on(message.get("body", b""), more=message.get("more_body", False), together=TOGETHER in message)
         else:
             raise RuntimeError("an answer is a head, a body and no more")
 
@@ -189,21 +189,27 @@ class Channel:
             self.keep_alive = False
         elif not self.keep_alive:
             lines += b"connection: close\r\n"
-        self._head = b"%b%b\r\n" % (STATUS_LINES[status], lines)
+        self._ahead = b"%b%b\r\n" % (STATUS_LINES[status], lines)
         if TOGETHER not in message:
             self._loop.call_soon(self._flush)
 
-    def _go_on(self, body: bytes, *, more: bool) -> None:
+    def _go_on(self, body: bytes, *, more: bool, together: bool = False) -> None:
         if self._silent:
             body = b""
+        before = behind = b""
         if self._chunked:
-            before, behind = (b"%x\r\n" % len(body), b"\r\n") if body else (b"", b"")
-            self._write(before, body, behind if more else behind + b"0\r\n\r\n")
+            if body:
+                before, behind = b"%x\r\n" % len(body), b"\r\n"
+            if not more:
+                behind += b"0\r\n\r\n"
         else:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("the body of the answer is not as long as its head says")
-            self._write(b"", body, b"")
+        if together and len(body) <= JOINED:
+            self._ahead += before + body + behind
+            return
+        self._write(before, body, behind)
         if not more:
             self.complete = True
             self._wake()
@@ -216,8 +222,8 @@ class Channel:
         transport = self._wire.transport
         if transport.is_closing():  # the caller may have left within this turn
             return
-        if self._head:
-            before, self._head = self._head + before, b""
+        if self._ahead:
+            before, self._ahead = self._ahead + before, b""
         if len(body) <= JOINED:
             if together := before + body + behind:
                 transport.write(together)
@@ -227,7 +233,7 @@ class Channel:
                 transport.write(data)
 
     def _flush(self) -> None:
-        if self._head:
+        if self._ahead:
             self._write(b"", b"", b"")
 
     def fail(self) -> None:
@@ -235,6 +241,7 @@ class Channel:
         if self.gone or self.complete:
             return
         if self.started:  # nothing can be said any more
+            self._flush()
             self._wire.close()
         else:
             self.keep_alive = False

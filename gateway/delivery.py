@@ -108,7 +108,7 @@ class Delivery(Struct):
             keepalive_seconds=context.door.keepalive_seconds,
             name=context.policy.upstream,
         )
-        stop = await Pump(relay, Reads(chunks, answer.flow if chunks is answer else None), caller, terms).run()
+        stop = await Pump(relay, Reads(chunks, answer if chunks is answer else None), caller, terms).run()
         if isinstance(stop, Refused):
             if self._again is not None:
                 return Again(self._again, Kept(answer.status, answer.headers, relay.guarded_bytes))

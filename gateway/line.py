@@ -39,6 +39,10 @@ class Incoming(Protocol):
     async def flow(self, tap: Tap) -> None:
         """Hand pieces to the tap, if this can, until that takes no more or a read has to tell what comes next."""
 
+    @property
+    def arrived(self) -> bool:
+        """All of the body is here: reads need no time. False also where nobody knows."""
+
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
 
@@ -106,6 +110,7 @@ class _Answer:
         self.status: int = response.status_code
         self.headers = [(name.lower(), value) for name, value in response.headers.raw]
         self.at_once = None
+        self.arrived = False
 
     def __aiter__(self) -> Self:
         return self

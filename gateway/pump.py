@@ -46,8 +46,8 @@ class Sink(Protocol):
     def push(self) -> Callable[[bytes], bool] | None:
         """Takes a piece of the body at once, and tells whether there is room for more; None: `write` alone can."""
 
-    def write(self, data: bytes) -> Awaitable[None]:
-        """Take a piece of the body."""
+    def write(self, data: bytes, *, together: bool = False) -> Awaitable[None]:
+        """Take a piece of the body. `together`: more comes in this turn of the loop, and may go out in one with it."""
 
 
 class Terms(Struct, frozen=True, kw_only=True):
@@ -96,7 +96,8 @@ class Pump:
         except UpstreamError as error:
             return await self._break(error)
         finally:
-            await asyncio.gather(self._reads.cancel(), self._hang_up())
+            if not self._reads.idle or self._control is not None:
+                await asyncio.gather(self._reads.cancel(), self._hang_up())
 
     async def _break(self, error: UpstreamError) -> Stop | None:
         """Send what came whole before the transport broke. Behind the last event the break took nothing."""
@@ -147,7 +148,7 @@ class Pump:
         try:
             actions = relay.feed(data)
             room = not actions
-            if push is not None and len(actions) == 1 and isinstance(actions[0], Forward):
+            if relay.flowing and push is not None and len(actions) == 1 and isinstance(actions[0], Forward):
                 room = push(actions[0].data)
                 actions.clear()
         except Exception as error:  # noqa: BLE001 - the task raises it, where it is known what to make of it
@@ -234,4 +235,4 @@ class Pump:
             await self._terms.start()
         if self._terms.keepalive_seconds:
             self._wrote = self._time()
-        await self._caller.write(data)
+        await self._caller.write(data, together=self._control is None and self._reads.arrived)

@@ -2,35 +2,53 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from gateway.http1 import Tap
 
-Flow: TypeAlias = Callable[[Tap], Awaitable[None]]
-"""Hands pieces to a tap as they come, until that takes no more or a read has to tell what comes next."""
+
+class Source(Protocol):
+    """What a body comes from, where that can do more than be read."""
+
+    def flow(self, tap: Tap) -> Awaitable[None]:
+        """Hand pieces to a tap as they come, until that takes no more or a read has to tell what comes next."""
+
+    @property
+    def arrived(self) -> bool:
+        """All of the body is here: reads need no time."""
 
 
 class Reads:
     """The next piece of a body, or word that something else came first. A plain read costs no task."""
 
-    __slots__ = ("_chunks", "_flow", "_pending")
+    __slots__ = ("_chunks", "_pending", "_source")
 
-    def __init__(self, chunks: AsyncIterator[bytes], flow: Flow | None = None) -> None:
-        """Read from these. `flow` hands the same to a tap, where it can."""
-        self._chunks, self._flow = chunks, flow
+    def __init__(self, chunks: AsyncIterator[bytes], source: Source | None = None) -> None:
+        """Read from these, which come from there as they are."""
+        self._chunks, self._source = chunks, source
         self._pending: asyncio.Task[bytes] | None = None
 
     @property
-    def flow(self) -> Flow | None:
+    def flow(self) -> Callable[[Tap], Awaitable[None]] | None:
         """The same body for a tap; None where it cannot be tapped, and while a read of it goes on."""
-        return self._flow if self._pending is None else None
+        return self._source.flow if self._source is not None and self._pending is None else None
+
+    @property
+    def idle(self) -> bool:
+        """No read is under way."""
+        return self._pending is None
+
+    @property
+    def arrived(self) -> bool:
+        """All of the body is here: reads need no time."""
+        return self._source is not None and self._source.arrived
 
     def next(self, seconds: float | None = None, other: asyncio.Future[Any] | None = None) -> Awaitable[bytes | None]:
         """The next piece, b"" at the end; None when `seconds` passed or `other` was done first.
 
         Of two that are ready `other` is first: a body that never pauses must not drown it.
         """
-        if seconds is None and other is None and self._pending is None:
+        if self._pending is None and ((seconds is None and other is None) or self.arrived):
             return self._read()
         return self._race(seconds, other)
 

@@ -89,7 +89,7 @@ class FrameReader:
         return [Frame(raw, *_fields(raw[skip:]), whole)] if raw else []
 
     def _led(self, data: bytes) -> bool:
-        """Whether the lead may be there. Nearly always another byte comes in its place, and an event of the usual form."""
+        """Whether the lead may be there. Nearly always another byte comes in its place: the event's own first one."""
         if data and data[0] != self._lead[0]:
             self._lead = b""
         return bool(self._lead)

@@ -76,6 +76,11 @@ class Incoming(httpx.AsyncByteStream):
                 self._end()
                 raise
 
+    @property
+    def arrived(self) -> bool:
+        """All of the body is here: reads need no time."""
+        return self._connection is None or self._connection.response.phase == DONE
+
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
         self._whole = b""

@@ -72,6 +72,11 @@ class UpstreamAnswer:
         except httpx.HTTPError as error:
             raise of_ours(error, self.name) from error
 
+    @property
+    def arrived(self) -> bool:
+        """All of the body is here: reads need no time. False also where nobody knows."""
+        return self._incoming.arrived
+
     async def aclose(self) -> None:
         """Drop what is left. Idempotent."""
         await self._incoming.aclose()

@@ -88,7 +88,7 @@ def flowed(frame: bytes) -> Counts:
             terms = Terms(
                 start=lambda: caller.start(200, []), end_reasoning=lambda _: asyncio.Future(), refused=lambda _: False
             )
-            await Pump(relay(), Reads(incoming, incoming.flow), caller, terms).run()
+            await Pump(relay(), Reads(incoming, incoming), caller, terms).run()
 
         served = Served(app)
         await served.feed(GET)

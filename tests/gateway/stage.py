@@ -1,7 +1,7 @@
 """A pump on a stage: a scripted body on one side, a caller who keeps what comes on the other."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 from gateway.answer import Plan
@@ -42,7 +42,7 @@ class Sink:
         self.pieces.append(data)
         return self.slow is None
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, *, together: bool = False) -> None:  # noqa: ARG002 - all pieces are kept apart
         """A piece."""
         if self.slow is not None:
             await self.slow.wait()
@@ -52,6 +52,21 @@ class Sink:
     def body(self) -> bytes:
         """All of it."""
         return b"".join(self.pieces)
+
+
+class Tapped:
+    """A body that flows; nobody knows that it has ended before it says so."""
+
+    arrived = False
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+
+    async def flow(self, tap: Tap) -> None:
+        """Hand over pieces until no more are taken."""
+        async for data in self._chunks:
+            if not tap(data):
+                return
 
 
 class Stage:
@@ -91,12 +106,8 @@ class Stage:
         relay = Relay(CHAT, Plan(**self.plan), self.facts.append)
         chunks = body_of(self.steps)
 
-        async def flow(tap: Tap) -> None:
-            async for data in chunks:
-                if not tap(data):
-                    return
-
-        return await Pump(relay, Reads(chunks, flow if self.flows else None), self.sink, Terms(**terms)).run()
+        source = Tapped(chunks) if self.flows else None
+        return await Pump(relay, Reads(chunks, source), self.sink, Terms(**terms)).run()
 
     def run(self) -> Stop | None:
         """The same on a loop of its own, where no task may be left behind."""

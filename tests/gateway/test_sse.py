@@ -170,22 +170,6 @@ def test_pending_while_an_event_is_open(text: bytes) -> None:
     assert seen == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("text", "idle"),
-    [
-        pytest.param(b"data: a\n\n", True, id="behind an event"),
-        pytest.param(b"data: a\n\n: half", False, id="in a comment"),
-        pytest.param(b"data: a\r\r", False, id="where the LF of a CRLF may follow"),
-        pytest.param(b"", False, id="where a byte order mark may follow"),
-    ],
-)
-def test_idle_where_an_event_begins(text: bytes, *, idle: bool) -> None:
-    """Whatever comes next is the beginning of an event, and counts."""
-    reader = FrameReader()
-    reader.feed(text)
-    assert reader.idle == idle
-
-
 def test_the_limit_holds_for_an_event_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event of LIMIT bytes passes; the first byte more raises, before the event is over."""
     monkeypatch.setattr(sse, "LIMIT", 64)

@@ -1,7 +1,6 @@
 """Frames that are alike: what is read without being decoded says what it would say if it were."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
@@ -12,11 +11,10 @@ from gateway import template
 from gateway.deltas import Content, Delta, Reasoning
 from gateway.dialects import DIALECTS
 from gateway.dialects.base import Malformed
-from gateway.rules.thinking_cap import ThinkingCap
 from gateway.sse import Frame, FrameReader
 from gateway.template import Template, Templates
 from gateway.words import DialectName
-from tests.gateway.plays import DONE, Stage, chunk, sse, text, thought, usage
+from tests.gateway.plays import DONE, chunk, sse, text, thought
 
 CHAT: Final[DialectName] = "chat"
 
@@ -178,17 +176,6 @@ def test_a_stream_is_asked_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch)
     assert len(lessons) == template.LESSONS
 
 
-def test_a_first_token_teaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would wait for it; the second of a run is the first to teach."""
-    lessons: list[bytes] = []
-    monkeypatch.setattr(template, "learn", lambda frame, *_: lessons.append(frame.raw))
-    stage = Stage()
-    stage.feed(thought("a"), text("b"))
-    assert lessons == []
-    stage.feed(text("c"))
-    assert lessons == [text("c")]
-
-
 def test_what_was_learned_last_counts() -> None:
     """The first of a run often has a role; those behind it teach anew."""
     way = DIALECTS[CHAT]
@@ -225,98 +212,6 @@ def test_whatever_is_read_says_what_it_says(
     assert b"".join(frame.raw for frame in read) == data[:end]
     assert len(read) == len(deltas)
     assert decoded(dialect, data[:end]) == deltas
-
-
-EVENTS: Final = (
-    text("a"), text("b\n"), text("\u00e9"), text(""), thought("b"), thought("c"), thought("\u00e9\ud7ff"),
-    chunk({"role": "assistant", "content": "a"}), chunk({"content": "a", "reasoning": "b"}), chunk(finish="stop"),
-    chunk(finish="length"), usage(3), usage(99), DONE, b": comment\n\n", b"data: {\n\n", b"\r\n\r\n", b"\r",
-    b": half", b"event: x\n",
-    b'data: {"error":{"message":"no"}}\n\n', text("d").replace(b"\n", b"\r"), text("e").replace(b"\n", b"\r\n"),
-)  # fmt: skip
-PLANS: Final[dict[str, dict[str, Any]]] = {
-    "plain": {},
-    "promote": {"promote": True},
-    "guarded": {"guarded": True},
-    "frames are tokens": {"per_frame": True, "thinking": ThinkingCap(2, 3, "give_up")},
-    "estimated": {"thinking": ThinkingCap(1, 1, "give_up")},
-    "asked": {"per_frame": True, "thinking": ThinkingCap(2, 3, "control")},
-    "watched": {"per_frame": True, "thinking": ThinkingCap(2, 3, "watch")},
-}
-
-
-def told(reads: Sequence[bytes], plan: dict[str, Any], *, learns: bool) -> tuple[Any, ...]:
-    """What a relay makes of these reads."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not learns:
-            patch.setattr(template, "LESSONS", 0)
-        thinking = plan.get("thinking")
-        stage = Stage(**plan | ({"thinking": msgspec.structs.replace(thinking)} if thinking else {}))
-    out = [stage.feed(data) for data in reads]
-    turn = stage.close()
-    return out, stage.out, stage.actions, [repr(fact) for fact in stage.facts], turn
-
-
-@given(
-    st.lists(st.sampled_from(EVENTS), max_size=20).map(b"".join),
-    st.lists(st.integers(1, 200), max_size=20),
-    st.sampled_from(sorted(PLANS)),
-)
-def test_a_stream_comes_to_the_same_with_and_without_templates(stream: bytes, cuts: list[int], plan: str) -> None:
-    """After every read the same bytes and actions, at the end the same facts and totals."""
-    reads: list[bytes] = []
-    for size in cuts:
-        reads.append(stream[:size])
-        stream = stream[size:]
-    reads.append(stream)
-    assert told(reads, PLANS[plan], learns=True) == told(reads, PLANS[plan], learns=False)
-
-
-@given(st.lists(st.sampled_from(EVENTS), max_size=20), st.sampled_from(sorted(PLANS)))
-def test_the_same_an_event_a_read(events: list[bytes], plan: str) -> None:
-    """As nearly all streams come."""
-    assert told(events, PLANS[plan], learns=True) == told(events, PLANS[plan], learns=False)
-
-
-def test_a_run_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second frame of a run teaches, and from the third on none is framed or decoded; the first behind it is."""
-    stage = Stage(per_frame=True)
-    read: list[bytes] = []
-    relay = stage.relay
-    way = relay._read
-
-    def counted(frame: Frame) -> Sequence[Delta]:
-        read.append(frame.raw)
-        return way(frame)
-
-    monkeypatch.setattr(relay, "_read", counted)
-    stage.feed(*[thought("a")] * 9, *[text("b")] * 9, chunk(finish="stop"))
-    assert len(read) < 3 * 3
-    assert stage.close().reasoning_tokens == 9
-
-
-@pytest.mark.parametrize(
-    "reads",
-    [
-        pytest.param([thought("a")] * 5, id="an event a read"),
-        pytest.param([thought("a")] * 2 + [thought("a") * 9], id="behind others, undecoded"),
-        pytest.param([thought("a") * 9], id="all in one, decoded"),
-    ],
-)
-def test_the_last_thought_of_a_call_that_is_given_up(reads: list[bytes]) -> None:
-    """What comes behind the thought that was one too many does not go out, in that read or later."""
-    stage = Stage(per_frame=True, thinking=ThinkingCap(3, 2, "give_up"))
-    stage.feed(*reads, thought("a"), text("e"))
-    assert stage.out == thought("a") * 5
-
-
-def test_what_is_open_goes_first() -> None:
-    """With an event half here the next read is its other half, whatever it looks like."""
-    for reads in ([text("a") + b": half", text("b")], [text("a"), text("b") + b": half", text("c")]):
-        stage = Stage()
-        stage.feed(*reads)
-        stage.close()
-        assert stage.out == b"".join(reads)
 
 
 def test_a_malformed_frame_is_never_read() -> None:
