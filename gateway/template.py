@@ -7,6 +7,7 @@ another text: to know that takes three comparisons, where framing and decoding t
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,6 +20,8 @@ LESSONS: Final = 8
 """Frames a stream is asked to learn from: the first of a run often says more than the rest."""
 LONGEST: Final = 4096
 """Bytes of a frame besides its text: what a stream keeps of one."""
+BLANKS: Final = 8
+"""Places that differ in a frame: one that has more is no token."""
 
 # One or more characters inside a JSON string: ASCII, the short escapes, UTF-8 (RFC 3629, 4). Other escapes may be
 # surrogates, which a decoder looks at in pairs.
@@ -121,7 +124,9 @@ def learn(frame: Frame, delta: Delta, differs: re.Pattern[bytes] | None) -> Temp
     start = raw.find(data)
     if differs is None or not raw.startswith(_STARTS) or not raw.endswith(_ENDS) or start < 0:
         return None
-    places = list(differs.finditer(raw, start, start + len(data)))
+    places = list(islice(differs.finditer(raw, start, start + len(data)), BLANKS + 1))
+    if len(places) > BLANKS:
+        return None
     texts = [place for place in places if place.lastindex == 1]
     spoken = [place for place in texts if isinstance(delta, Reasoning) and _string(b'"%b"' % place[1]) == delta.text]
     if not texts or (isinstance(delta, Reasoning) and len(spoken) != 1) or not isinstance(delta, Content | Reasoning):

@@ -141,6 +141,7 @@ NOTHING_TO_LEARN: Final = [
     pytest.param(
         CHAT, chunk({"content": "a"}, system_fingerprint="x" * 5000), id="a frame that is long besides its text"
     ),
+    pytest.param(CHAT, chunk({"content": "a"}, x=[{"content": "a"}] * 20), id="a frame with text in many places"),
     pytest.param("gemini", sse({"candidates": [{"content": {"parts": [{"text": "a"}]}}]}), id="gemini counts in all"),
 ]
 
