@@ -48,7 +48,7 @@ class Reads:
 
         Of two that are ready `other` is first: a body that never pauses must not drown it.
         """
-        if self._pending is None and ((seconds is None and other is None) or self.arrived):
+        if self._pending is None and other is None and (seconds is None or self.arrived):
             return self._read()
         return self._race(seconds, other)
 

@@ -16,7 +16,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT: Final = Path(__file__).parents[1]
-LIMIT_SECONDS: Final = 30.0
+LIMIT_SECONDS: Final = 60.0
 READY: Final = re.compile(r"thinkcap ready on (http://\S+) metrics on (http://\S+/metrics)\n")
 Sample = tuple[str, frozenset[tuple[str, str]]]
 

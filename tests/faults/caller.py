@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n")
-LIMIT_SECONDS: Final = 30.0
+LIMIT_SECONDS: Final = 60.0
 
 
 class Answer(Struct):

@@ -13,7 +13,7 @@ from gateway.config import parse_settings
 from gateway.events import CallAbandoned, CallFailed, CallFinished, CallStarted, Ending, Fact
 from gateway.upstream import Terms, Upstream
 
-LIMIT_SECONDS: Final = 20.0
+LIMIT_SECONDS: Final = 60.0
 TRACE: Final = ((b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),)
 EVENTS: Final = "text/event-stream; charset=utf-8"
 Headers = dict[str, str]

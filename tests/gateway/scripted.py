@@ -17,7 +17,7 @@ from gateway.transport import Incoming, LeanTransport
 
 OK: Final = b"HTTP/1.1 200 OK\r\n"
 HELLO: Final = OK + b"Content-Length: 5\r\n\r\nhello"
-LIMIT_SECONDS: Final = 20.0
+LIMIT_SECONDS: Final = 60.0
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 Script = Callable[["Peer"], Awaitable[None]]

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gateway.http1 import Tap
 from gateway.reads import Reads
 from tests.gateway.door import run
 
@@ -44,6 +45,30 @@ def test_a_read_that_is_overtaken() -> None:
         assert await reads.next(5.0) == b"a"
         assert await reads.next(None, other) is None  # a body that never pauses must not drown it
         assert await reads.next() == b"b"
+
+    run(main())
+
+
+class Here:
+    """A body of which all is here."""
+
+    arrived = True
+
+    async def flow(self, tap: Tap) -> None:
+        """Nothing flows."""
+
+
+def test_what_is_here_needs_no_task() -> None:
+    """A time limit costs nothing then; what else is waited for is still first when it is done."""
+
+    async def main() -> None:
+        reads = Reads(body(b"a", b"b"), Here())
+        assert await reads.next(0.0) == b"a"
+        assert asyncio.all_tasks() == {asyncio.current_task()} or len(asyncio.all_tasks()) == 2  # wait_for's own
+        other = asyncio.get_running_loop().create_future()
+        other.set_result(1)
+        assert await reads.next(0.0, other) is None
+        assert [await reads.next(5.0), await reads.next(0.0)] == [b"b", b""]
 
     run(main())
 

@@ -17,7 +17,7 @@ CAP, OVERRUN = 50, 256
 CHAT: Final = "/v1/chat/completions"
 MESSAGES: Final = [{"role": "user", "content": "What is it?"}]
 ANSWER: Final = "The answer is 42."
-LIMIT_SECONDS: Final = 60.0
+LIMIT_SECONDS: Final = 120.0
 
 
 class Said(Struct):
