@@ -120,7 +120,14 @@ def load(path: Path | None) -> Settings:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    gc.disable()  # what starting makes is there to stay: looking for garbage in it takes a tenth of the time
+    gc.disable()  # what starting makes is there to stay: looking for garbage in it takes a twentieth of the time
+    try:
+        return _serving(options)
+    finally:
+        gc.enable()
+
+
+def _serving(options: argparse.Namespace) -> int:
     from gateway.serve import serve  # noqa: PLC0415 - the other commands need no server and start without its imports
 
     settings = load(options.config)

@@ -2,7 +2,7 @@
 
 In a long run of text nearly every event is the last one again with another word in it. Bytes that are the same but for
 the inside of a JSON string, and put nothing into it but characters that such a string may hold, say the same about
-another text: to know that takes three comparisons, where framing and decoding take twenty times as much.
+another text: to know that takes three comparisons and a third of the time that framing and decoding take.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from gateway.deltas import Content, Delta, Reasoning
+from gateway.deltas import Delta, Reasoning
 from gateway.sse import LIMIT, Frame
 
 LESSONS: Final = 8
@@ -88,8 +88,11 @@ class Template(Struct):
         like = self._like
         if spoken is None or not isinstance(like, Reasoning):
             return like
-        text = _string(b'"%b"' % spoken[0])
-        return Reasoning(text, like.running, like.choice, summary=like.summary, block=like.block)
+        return Reasoning(_meant(spoken[0]), like.running, like.choice, summary=like.summary, block=like.block)
+
+
+def _meant(inside: bytes) -> str:
+    return _string(b'"%b"' % inside)
 
 
 class Templates:
@@ -101,35 +104,37 @@ class Templates:
         """Take the dialect's blanks; None: nothing is learned."""
         self._differs = differs
         self._known: dict[type[Delta], Template] = {}
-        self._lessons = LESSONS if differs is not None else 0
+        self._lessons = LESSONS
 
     def of(self, kind: type[Delta], frame: Frame, read: Callable[[Frame], Sequence[Delta]]) -> Template | None:
         """How to read on in a run of this kind, behind this frame; by it, where the others have not taught it."""
-        known = self._known.get(kind)
-        if self._lessons and frame.data is not None and (known is None or not known.read(frame.raw, None)):
+        known, differs = self._known.get(kind), self._differs
+        if differs is None or not self._lessons or frame.data is None:
+            return known
+        if known is None or not known.read(frame.raw, None):
             self._lessons -= 1
             deltas = read(frame)
-            taught = learn(frame, deltas[0], self._differs) if len(deltas) == 1 else None
+            taught = learn(frame, deltas[0], differs) if len(deltas) == 1 else None
             if taught is not None:
                 known = self._known[kind] = taught
         return known
 
 
-def learn(frame: Frame, delta: Delta, differs: re.Pattern[bytes] | None) -> Template | None:
+def learn(frame: Frame, delta: Delta, differs: re.Pattern[bytes]) -> Template | None:
     """The template of a frame that says this and no more; None for one that is not of the usual form.
 
     Reasoning is taken from the bytes, so it must stand in one place there.
     """
     raw, data = frame.raw, frame.data or b""
     start = raw.find(data)
-    if differs is None or not raw.startswith(_STARTS) or not raw.endswith(_ENDS) or start < 0:
+    if not raw.startswith(_STARTS) or not raw.endswith(_ENDS) or start < 0:
         return None
     places = list(islice(differs.finditer(raw, start, start + len(data)), BLANKS + 1))
     if len(places) > BLANKS:
         return None
     texts = [place for place in places if place.lastindex == 1]
-    spoken = [place for place in texts if isinstance(delta, Reasoning) and _string(b'"%b"' % place[1]) == delta.text]
-    if not texts or (isinstance(delta, Reasoning) and len(spoken) != 1) or not isinstance(delta, Content | Reasoning):
+    spoken = [place for place in texts if isinstance(delta, Reasoning) and _meant(place[1]) == delta.text]
+    if not texts or (isinstance(delta, Reasoning) and len(spoken) != 1):
         return None
     steps, at = [], 0
     for place in places:

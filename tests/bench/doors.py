@@ -4,27 +4,20 @@ import asyncio
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 
 from gateway import upstream
 from gateway.app import Gateway, series_of
-from gateway.caller import DEPARTURE
-from gateway.caller import Caller as CallerSide
 from gateway.config import parse_settings
-from gateway.connection import READ_BYTES, Connection
-from gateway.http1 import Outgoing
-from gateway.pump import Pump, Terms
-from gateway.reads import Reads
-from gateway.transport import Incoming
 from telemetry.logs import json_log
 from telemetry.observer import Telemetry
 from tests.bench.counting import Counts, count
 from tests.bench.paths import HEADERS, answer, relay, request
 from tests.bench.systems import CHAT, SETTINGS
-from tests.gateway.callers import GET, Served, Transport, turns
+from tests.gateway.callers import GET, turns
 from tests.gateway.door import Caller, Script, Upstreams, answers
+from tests.gateway.passage import HEAD, Passage, transfer_chunk
 from tests.gateway.plays import DONE, chunk, text, usage
 
 OURS = ("gateway", "telemetry")
@@ -71,35 +64,19 @@ def executed(script: Script, *, streamed: bool) -> Counts:
 
 def flowed(frame: bytes) -> Counts:
     """What a token executes from one socket to the other, in the turn of the loop in which it comes."""
-    begins = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    piece = b"%x\r\n%b\r\n" % (len(frame), frame)
+    piece = transfer_chunk(frame)
 
     async def main() -> Counts:
-        connection = Connection((b"http", b"model", 80), lambda _: None, memoryview(bytearray(READ_BYTES)))
-        connection.connection_made(Transport())
-
-        def come(data: bytes) -> None:
-            connection.get_buffer(-1)[: len(data)] = data
-            connection.buffer_updated(len(data))
-
-        async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-            await connection.exchange(Outgoing(b"", None, None, bodiless=False), {"read": 60.0})
-            incoming, caller = Incoming(connection, lambda _: None), CallerSide(receive, send, scope[DEPARTURE])
-            terms = Terms(
-                start=lambda: caller.start(200, []), end_reasoning=lambda _: asyncio.Future(), refused=lambda _: False
-            )
-            await Pump(relay(), Reads(incoming, incoming), caller, terms).run()
-
-        served = Served(app)
-        await served.feed(GET)
-        come(begins + piece)
+        passage = Passage(relay(), read=60.0)
+        await passage.served.feed(GET)
+        passage.come(HEAD + piece)
         for _ in range(4):
-            come(piece)
+            passage.come(piece)
             await turns()
-        before = len(served.transport.writes)
-        counts = count(lambda: come(piece), only=OURS)
-        assert len(served.transport.writes) > before  # at once, without a turn of the loop
-        for task in served.state.tasks:
+        before = len(passage.writes)
+        counts = count(lambda: passage.come(piece), only=OURS)
+        assert len(passage.writes) > before  # at once, without a turn of the loop
+        for task in passage.served.state.tasks:
             task.cancel()
         await turns()
         return counts

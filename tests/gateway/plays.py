@@ -59,6 +59,15 @@ def refusal(level: str, listed: str = "") -> dict[str, Any]:
     }
 
 
+def cut(stream: bytes, sizes: Iterable[int]) -> list[bytes]:
+    """The stream in reads of these sizes, and what is left of it in one more."""
+    reads: list[bytes] = []
+    for size in sizes:
+        reads.append(stream[:size])
+        stream = stream[size:]
+    return [*reads, stream]
+
+
 class Stage:
     """A relay, or what judges a whole answer, and what has come of it: `out` bytes, `actions` besides, `facts`."""
 

@@ -10,7 +10,7 @@ from gateway.dialects.base import Additions
 from gateway.errors import UpstreamBroken
 from gateway.rules.thinking_cap import ThinkingCap
 from tests.gateway.door import Step, run
-from tests.gateway.plays import DONE, chunk, text, thought, usage
+from tests.gateway.plays import DONE, chunk, cut, text, thought, usage
 from tests.gateway.stage import Stage
 
 EVENTS: Final = (
@@ -23,11 +23,7 @@ PLANS: Final = st.sampled_from(["plain", "control", "give_up", "watch", "guarded
 
 def steps(stream: bytes, cuts: list[int], *, breaks: bool) -> list[Step]:
     """The stream in pieces of these sizes, at whose end it may break."""
-    found: list[Step] = []
-    for size in cuts:
-        found.append(stream[:size])
-        stream = stream[size:]
-    return [*found, stream, *[UpstreamBroken("no", "reset")] * breaks]
+    return [*cut(stream, cuts), *[UpstreamBroken("no", "reset")] * breaks]
 
 
 def plan(name: str) -> dict[str, Any]:

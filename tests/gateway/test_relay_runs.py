@@ -12,7 +12,7 @@ from gateway import template
 from gateway.deltas import Delta
 from gateway.rules.thinking_cap import ThinkingCap
 from gateway.sse import Frame, FrameReader
-from tests.gateway.plays import DONE, Stage, chunk, text, thought, usage
+from tests.gateway.plays import DONE, Stage, chunk, cut, text, thought, usage
 
 EVENTS: Final = (
     text("a"), text("b\n"), text("\u00e9"), text(""), thought("b"), thought("c"), thought("\u00e9\ud7ff"),
@@ -51,11 +51,7 @@ def told(reads: Sequence[bytes], plan: dict[str, Any], *, learns: bool) -> tuple
 )
 def test_a_stream_comes_to_the_same_with_and_without_templates(stream: bytes, cuts: list[int], plan: str) -> None:
     """After every read the same bytes and actions, at the end the same facts and totals."""
-    reads: list[bytes] = []
-    for size in cuts:
-        reads.append(stream[:size])
-        stream = stream[size:]
-    reads.append(stream)
+    reads = cut(stream, cuts)
     assert told(reads, PLANS[plan], learns=True) == told(reads, PLANS[plan], learns=False)
 
 

@@ -13,6 +13,7 @@ from gateway.app import Gateway
 from gateway.config import parse_settings
 from gateway.protocol import CallerProtocol
 from tests.gateway.door import Facts, run, until
+from tests.gateway.passage import transfer_chunk
 from tests.gateway.plays import DONE, chunk, text
 from tests.gateway.scripted import OK, Peer, Script, Served, serve
 
@@ -79,11 +80,6 @@ def head(method: str, path: str, *lines: str) -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "host: x", "connection: close", *lines, "", ""]).encode()
 
 
-def chunked(data: bytes) -> bytes:
-    """One chunk."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
 async def gone(writer: asyncio.StreamWriter) -> None:
     """Hang up."""
     writer.close()
@@ -98,7 +94,7 @@ def test_hanging_up(streamed: bool) -> None:
     async def upstream(peer: Peer) -> None:
         await peer.head()
         if streamed:
-            await peer.send(SSE + chunked(text("a")))
+            await peer.send(SSE + transfer_chunk(text("a")))
         await peer.closed()
 
     async def main() -> None:
@@ -123,8 +119,8 @@ def test_a_slow_caller_slows_its_upstream() -> None:
         await peer.head()
         await peer.send(SSE)
         for _ in range(events):
-            await peer.send(chunked(event))
-        await peer.send(chunked(chunk(finish="stop") + DONE) + b"0\r\n\r\n")
+            await peer.send(transfer_chunk(event))
+        await peer.send(transfer_chunk(chunk(finish="stop") + DONE) + b"0\r\n\r\n")
 
     async def main() -> None:
         async with house(upstream) as h:
@@ -169,7 +165,7 @@ def test_a_slow_upstream_slows_an_upload(known: bool) -> None:
             framing = f"content-length: {MIB * parts}" if known else "transfer-encoding: chunked"
             reader, writer = await h.connect(head("POST", "/v1/files", framing))
             for _ in range(parts):
-                writer.write(part if known else chunked(part))
+                writer.write(part if known else transfer_chunk(part))
             writer.write(b"" if known else b"0\r\n\r\n")
             before, left = -1, 0
             while left != before:
@@ -236,7 +232,7 @@ def test_a_cut_shows_as_a_cut() -> None:
 
     async def upstream(peer: Peer) -> None:
         await peer.head()
-        await peer.send(OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"hello"))
+        await peer.send(OK + b"Transfer-Encoding: chunked\r\n\r\n" + transfer_chunk(b"hello"))
         peer.reset()
 
     async def main() -> None:
