@@ -137,7 +137,7 @@ def serve(settings: Settings) -> int:
     )
     telemetry = Telemetry(series_of(settings), tracer_provider=provider, log=log)
     try:
-        metrics_port, stop_metrics = serve_metrics(telemetry.registry, server.metrics_host, server.metrics_port)
+        metrics_port, stop_metrics = serve_metrics(telemetry.page, server.metrics_host, server.metrics_port)
     except OSError as error:
         sock.close()
         address = f"{server.metrics_host}:{server.metrics_port}"

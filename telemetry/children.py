@@ -22,7 +22,8 @@ class Children(dict[Key, M], Generic[M]):
     def __init__(self, metric: M, labels: Iterable[str], keys: Iterable[Key]) -> None:
         """Make the children that exist at zero."""
         super().__init__((key, metric.labels(*key)) for key in keys)
-        self._metric, self._closed = metric, [CLOSED.get(label) for label in labels]
+        self.metric, self.labels = metric, tuple(labels)
+        self._closed = [CLOSED.get(label) for label in self.labels]
 
     def __missing__(self, key: Key) -> M:
         """The child of these values, unknown words folded; kept under what it was folded to."""
@@ -31,7 +32,7 @@ class Children(dict[Key, M], Generic[M]):
             for value, allowed in zip(key, self._closed, strict=True)
         )
         if folded not in self:
-            self[folded] = self._metric.labels(*folded)
+            self[folded] = self.metric.labels(*folded)
         return self[folded]
 
 

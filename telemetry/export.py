@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from structlog.typing import FilteringBoundLogger
 
 from telemetry.logs import TracingWarnings
@@ -27,6 +25,8 @@ FLUSH_SECONDS: Final = 5.0
 """How long a shutdown waits for the receiver."""
 SCRAPE_SECONDS: Final = 10.0
 """How long a scraper may take to say what it wants."""
+Page = Callable[[str], tuple[bytes, str]]
+"""From an Accept header to the text of all metrics, and its content type."""
 
 
 class ExportingProvider(TracerProvider):
@@ -90,8 +90,8 @@ def _tell(log: FilteringBoundLogger) -> Callable[[], None]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
-        self.registry = registry
+    def __init__(self, host: str, port: int, page: Page) -> None:
+        self.page = page
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Scrape)
 
@@ -106,8 +106,7 @@ class _Scrape(BaseHTTPRequestHandler):
         if urlsplit(self.path).path != "/metrics":
             self.send_error(404)
             return
-        encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
-        body = encoder(self.server.registry)
+        body, content_type = self.server.page(self.headers.get("Accept", ""))
         self.send_response(200)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -118,12 +117,12 @@ class _Scrape(BaseHTTPRequestHandler):
         """A scrape is no event."""
 
 
-def serve_metrics(registry: CollectorRegistry, host: str, port: int) -> tuple[int, Callable[[], None]]:
-    """Serve `registry` from a thread of its own, which spares the event loop the rendering.
+def serve_metrics(page: Page, host: str, port: int) -> tuple[int, Callable[[], None]]:
+    """Serve `page` from a thread of its own, which spares the event loop the writing.
 
     Port 0 picks a free one. Gives the bound port and the function that closes it. Raises OSError when it is taken.
     """
-    server = _Server(host, port, registry)
+    server = _Server(host, port, page)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="thinkcap-metrics", daemon=True)
     thread.start()
 

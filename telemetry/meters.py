@@ -6,13 +6,24 @@ What is exported, and how, is the library's: a test plays the same moves to its 
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from operator import attrgetter
+from typing import Final
 
 import prometheus_client
 from prometheus_client.samples import Exemplar, Sample
+from prometheus_client.utils import floatToGoString
 
 Pointer = dict[str, str] | None
 """The labels of an exemplar: the trace in which it happened. At most 128 characters, which nobody checks here."""
+Trace = tuple[dict[str, str], float, float]
+"""An exemplar: its labels, the amount of the move, and when it was (seconds since 1970)."""
+Part = tuple[str, dict[str, str]]
+"""Of a sample what is its own among those of its metric: the end of the name, and the label of a bucket."""
+BOUND: Final[Callable[[float], str]] = floatToGoString
+NOW: Final = attrgetter("now")
+TRACE: Final = attrgetter("trace")
 
 
 class Number:
@@ -23,7 +34,7 @@ class Number:
     def __init__(self) -> None:
         """Begin at zero."""
         self.now = 0.0
-        self.trace: tuple[dict[str, str], float, float] | None = None
+        self.trace: Trace | None = None
 
     def get(self) -> float:
         """The value."""
@@ -51,6 +62,19 @@ class Counter(prometheus_client.Counter):
         if exemplar is not None:
             value.trace = exemplar, amount, time.time()
 
+    def samples(self) -> Sequence[Part]:
+        """What is exported of it."""
+        return (("_total", {}),)
+
+    def numbers(self) -> Sequence[float]:
+        """Its value, or nothing yet."""
+        value = self._value.now
+        return (value,) if self.foreseen or value else ()
+
+    def traces(self) -> Sequence[Trace | None]:
+        """Of its last move."""
+        return (self._value.trace,)
+
     def _child_samples(self) -> Iterable[Sample]:
         return super()._child_samples() if self.foreseen or self._value.now else ()
 
@@ -68,6 +92,18 @@ class Gauge(prometheus_client.Gauge):
     def dec(self, amount: float = 1) -> None:
         """Down."""
         self._value.now -= amount
+
+    def samples(self) -> Sequence[Part]:
+        """What is exported of it."""
+        return (("", {}),)
+
+    def numbers(self) -> Sequence[float]:
+        """Its value."""
+        return (self._value.now,)
+
+    def traces(self) -> Sequence[Trace | None]:
+        """None: it is not moved by one call."""
+        return (None,)
 
 
 class Histogram(prometheus_client.Histogram):
@@ -88,6 +124,21 @@ class Histogram(prometheus_client.Histogram):
         bucket.now += 1
         if exemplar is not None:
             bucket.trace = exemplar, amount, time.time()
+
+    def samples(self) -> Sequence[Part]:
+        """What is exported of it."""
+        buckets = (("_bucket", {"le": BOUND(bound)}) for bound in self._upper_bounds)
+        return (*buckets, ("_count", {}), ("_sum", {}))
+
+    def numbers(self) -> Sequence[float]:
+        """How many were no larger than each bound, how many there were, and their sum; or nothing yet."""
+        found = list(accumulate(map(NOW, self._buckets)))
+        total = found[-1]
+        return (*found, total, self._sum.now) if self.foreseen or total else ()
+
+    def traces(self) -> Sequence[Trace | None]:
+        """Of the last move into each bucket."""
+        return (*map(TRACE, self._buckets), None, None)
 
     def _child_samples(self) -> Iterable[Sample]:
         return super()._child_samples() if self.foreseen or any(bucket.now for bucket in self._buckets) else ()

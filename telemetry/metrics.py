@@ -5,10 +5,12 @@ Histograms, 13 to 15 series each, start for the models of the settings only; tho
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, disable_created_metrics
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 from gateway.words import (
     CAP_OUTCOMES,
@@ -45,6 +47,8 @@ BEFORE_ROUTING: Final = ("refused", "overloaded", "client_gone")
 """Outcomes of calls that never got an upstream."""
 
 Keys = Iterable[Key]
+C = TypeVar("C", bound=Collector)
+M = TypeVar("M", bound=MetricWrapperBase)
 
 
 class Metrics:
@@ -53,8 +57,11 @@ class Metrics:
     def __init__(self, series: Series) -> None:
         """Register everything and set every reachable series to zero."""
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        self.registry, self.others = CollectorRegistry(), CollectorRegistry()
+        """Everything, and of it what the library counts: the process itself, what other threads move, and names."""
+        self.families: list[Children[Any]] = []
+        """What is ours."""
+        self._library(ProcessCollector(registry=None))
         self._count_turns(series)
         self._count_thinking(series)
         self._count_levels(series)
@@ -62,14 +69,23 @@ class Metrics:
         self._count_the_gateway(series)
 
     def _counter(self, name: str, says: str, labels: str, keys: Keys) -> Children[Counter]:
-        names = labels.split()
-        return Children(Counter(name, says, names, registry=self.registry), names, keys)
+        return self._family(Counter(name, says, labels.split(), registry=self.registry), labels, keys)
 
     def _histogram(
         self, name: str, says: str, labels: str, buckets: tuple[float, ...], keys: Keys
     ) -> Children[Histogram]:
-        names = labels.split()
-        return Children(Histogram(name, says, names, registry=self.registry, buckets=buckets), names, keys)
+        made = Histogram(name, says, labels.split(), registry=self.registry, buckets=buckets)
+        return self._family(made, labels, keys)
+
+    def _family(self, metric: M, labels: str, keys: Keys) -> Children[M]:
+        children = Children(metric, labels.split(), keys)
+        self.families.append(children)
+        return children
+
+    def _library(self, collector: C) -> C:
+        self.registry.register(collector)
+        self.others.register(collector)
+        return collector
 
     def _count_turns(self, series: Series) -> None:
         counter, per_model = self._counter, series.per_model
@@ -204,7 +220,7 @@ class Metrics:
         )
 
     def _count_the_gateway(self, series: Series) -> None:
-        histogram, registry = self._histogram, self.registry
+        histogram = self._histogram
         timed = "dialect upstream model"
         self.request_seconds = histogram(
             "thinkcap_request_seconds",
@@ -233,20 +249,23 @@ class Metrics:
             "reason",
             ((reason,) for reason in KEY_REFUSALS),
         )
-        self.spans_dropped = prometheus_client.Counter(  # with its lock: the sender of spans counts here too
-            "thinkcap_spans_dropped_total", "Spans the exporter could not send or queue.", registry=registry
+        self.spans_dropped = self._library(
+            prometheus_client.Counter(  # with its lock: the sender of spans counts here too
+                "thinkcap_spans_dropped_total", "Spans the exporter could not send or queue.", registry=None
+            )
         )
         names = [up.name for up in series.upstreams]
         inflight = Gauge(
-            "thinkcap_inflight_requests", "Calls an upstream is busy with.", ["upstream"], registry=registry
+            "thinkcap_inflight_requests", "Calls an upstream is busy with.", ["upstream"], registry=self.registry
         )
-        self.inflight = Children(inflight, ["upstream"], ((name,) for name in names))
+        self.inflight = self._family(inflight, "upstream", ((name,) for name in names))
         self.upstream_errors = self._counter(
             "thinkcap_upstream_errors_total",
             "Attempts that failed, by kind.",
             "upstream kind",
             ((name, fault) for name in names for fault in UPSTREAM_FAULTS),
         )
-        Info("thinkcap_build", "The version that runs.", registry=registry).info({"version": series.version})
-        settings = Info("thinkcap_settings", "A hash of the settings in force.", registry=registry)
+        build = self._library(Info("thinkcap_build", "The version that runs.", registry=None))
+        build.info({"version": series.version})
+        settings = self._library(Info("thinkcap_settings", "A hash of the settings in force.", registry=None))
         settings.info({"sha256": series.settings_sha256})

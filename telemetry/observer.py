@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from gateway.events import CallAbandoned, CallFailed, CallFinished, CallStarted, Ending, Fact
 from telemetry.export import ExportingProvider
+from telemetry.exposition import Exposition
 from telemetry.labels import Guard, Series
 from telemetry.logs import CallLog, json_log
 from telemetry.metrics import Metrics
@@ -41,6 +42,7 @@ class Telemetry:
     ) -> None:
         """Set every series to zero. Without a provider there are no spans; without a log it goes to stderr."""
         self.metrics = Metrics(series)
+        self._exposition = Exposition(self.metrics.registry, self.metrics.families, self.metrics.others)
         self.log = log if log is not None else json_log()
         self.clock = clock
         self.failures = 0
@@ -56,8 +58,12 @@ class Telemetry:
 
     @property
     def registry(self) -> CollectorRegistry:
-        """What `serve_metrics` serves."""
+        """All metrics."""
         return self.metrics.registry
+
+    def page(self, accept: str) -> tuple[bytes, str]:
+        """All metrics as text, in the format this Accept header asks for; and the content type of it."""
+        return self._exposition.page(accept)
 
     def open(self, started: CallStarted) -> "CallObserver":
         """Begin to listen to a call. Never raises."""

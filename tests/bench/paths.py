@@ -126,6 +126,13 @@ def told() -> Step:
     return lambda: play(telemetry, facts)
 
 
+def scraped() -> Step:
+    """All metrics as OpenMetrics, after one call."""
+    telemetry = Telemetry(SERIES, log=json_log(io.BytesIO()))
+    play(telemetry, ordinary())
+    return lambda: telemetry.page("application/openmetrics-text")
+
+
 TEXT: Final = text(" fox")
 THOUGHT: Final = thought(" hm")
 TIMED: Final = thought(" hm", timings={"predicted_n": 7})

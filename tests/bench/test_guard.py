@@ -33,6 +33,7 @@ CALLS = [
     pytest.param(paths.whole, 1920, 70, id="a whole answer of 1 kB"),
     pytest.param(paths.headers, 395, 14, id="the headers of a call"),
     pytest.param(paths.told, 1700, 37, id="the facts of a call without traces"),
+    pytest.param(paths.scraped, 44_000, 1920, id="a scrape of 632 lines"),
 ]
 
 

@@ -105,7 +105,7 @@ def past(now: int) -> Iterator[str]:
 def test_every_panel_shows_what_the_demo_does(watched: Prometheus) -> None:
     """After a minute or two of traffic no panel is empty but those that say so, and why."""
     waiting = {
-        (name, panel["title"], number): asked(target["expr"], "8s", "2m")
+        (name, panel["title"], number): asked(target["expr"], "1m", "2m")
         for name, panel in ASKING
         for number, target in enumerate(panel["targets"])
         if (name, panel["title"]) not in QUIET

@@ -241,7 +241,7 @@ def scrape(port: int, path: str, accept: str = "", method: str = "GET") -> tuple
 @pytest.fixture
 def port(telemetry: Telemetry) -> Iterator[int]:
     """Where the metrics are served."""
-    bound, close = serve_metrics(telemetry.registry, "127.0.0.1", 0)
+    bound, close = serve_metrics(telemetry.page, "127.0.0.1", 0)
     yield bound
     close()
 
@@ -271,10 +271,10 @@ def test_nothing_else_is_served(port: int, path: str, method: str, status: int) 
 
 def test_a_closed_port_is_free_again(telemetry: Telemetry) -> None:
     """Closing ends the thread and gives the port back; one that is taken says so."""
-    port, close = serve_metrics(telemetry.registry, "127.0.0.1", 0)
+    port, close = serve_metrics(telemetry.page, "127.0.0.1", 0)
     with pytest.raises(OSError, match="in use"):
-        serve_metrics(telemetry.registry, "127.0.0.1", port)
+        serve_metrics(telemetry.page, "127.0.0.1", port)
     close()
-    again, close_again = serve_metrics(telemetry.registry, "127.0.0.1", port)
+    again, close_again = serve_metrics(telemetry.page, "127.0.0.1", port)
     close_again()
     assert again == port
