@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gateway.actions import Refused
+from gateway.actions import Forward, Refused
 from gateway.answer import Plan
 from gateway.bodies import REDACTED, Chunks, Parts, chain, coding_of, decoded, is_event_stream, sniffed, status_of
 from gateway.bulk import Edited, Gathered, joined
@@ -75,6 +75,20 @@ class Delivery(Struct):
         turn.thinking_method = self._armed.method
         return turn
 
+    def left(self) -> bytes | None:
+        """Of a stream that is stopped under way, what came whole and did not go out yet; None: it is no stream."""
+        relay = self.relay
+        if not isinstance(relay, Relay):
+            return None
+        actions = relay.close() if relay.over else relay.broken()
+        return b"".join(action.data for action in actions if isinstance(action, Forward))
+
+    async def last(self, left: bytes, turn: Turn | None, error: CallError | None = None) -> None:
+        """End a stream: what is left of it, its facts for who asked, and why it ends here if it had not ended."""
+        context = self._context
+        event = context.dialect.error_event(error) if error is not None else b""
+        await context.caller.end(left + self._totals(turn) + event)
+
     def _plan(self) -> Plan:
         policy, armed = self._context.policy, self._armed
         return Plan(
@@ -124,7 +138,7 @@ class Delivery(Struct):
         if failed is not None and not relay.answer.started and not self._retry.in_scope:
             self._retry.refused(answer.status, failed.text, joined(self._sent))  # stated, never retried
         turn = self.end(by_itself=True)
-        await context.caller.end(self._totals(turn))
+        await self.last(b"", turn)
         return CallFinished(outcome=relay.outcome, status=answer.status, turn=turn)
 
     async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> Delivered:
@@ -133,7 +147,7 @@ class Delivery(Struct):
         turn = self.end(by_itself=False)
         if context.caller.status is None:
             raise error
-        await context.caller.end(self._totals(turn) + context.dialect.error_event(error))
+        await self.last(b"", turn, error)
         outcome = "stream_error" if isinstance(error, UpstreamBroken) else error.outcome
         return CallFailed(outcome=outcome, status=answer.status, code=error.code, turn=turn)
 

@@ -9,12 +9,13 @@ from msgspec import Struct, structs
 from gateway.bulk import edited
 from gateway.context import Again, Brought, Context, Kept
 from gateway.delivery import GOOD, Delivery
-from gateway.errors import ThinkingOverrun, UpstreamError
+from gateway.errors import CallError, ThinkingOverrun, UpstreamError
 from gateway.events import (
     AttemptAnswered,
     AttemptEnded,
     AttemptStarted,
     CallAbandoned,
+    CallFailed,
     CallFinished,
     Ending,
     Turn,
@@ -85,6 +86,20 @@ class Exchange(Struct):
         if relay is not None and relay.over and status is not None:
             return CallFinished(outcome=relay.outcome, status=status, turn=self.turn(by_itself=True))
         return CallAbandoned(status=status, turn=self.turn())
+
+    async def cut(self, status: int, error: CallError) -> Ending:
+        """End a call that may run no longer, behind the head of its answer: a stream says why, another body breaks.
+
+        Who takes nothing of a stream is told nothing either: there is no time to wait for that.
+        """
+        delivery = self._delivery
+        left = delivery.left() if delivery is not None else None
+        ending = self.abandoned()
+        if not isinstance(ending, CallFinished):
+            ending = CallFailed(outcome="stream_error", status=status, code=error.code, turn=ending.turn)
+        if delivery is not None and left is not None and self._context.caller.room() is None:
+            await delivery.last(left, ending.turn, error if isinstance(ending, CallFailed) else None)
+        return ending
 
     def turn(self, *, by_itself: bool = False) -> Turn | None:
         """What is known of the turn when something broke off."""

@@ -29,7 +29,6 @@ from gateway.errors import (
 from gateway.events import (
     CallAbandoned,
     CallFailed,
-    CallFinished,
     CallReceived,
     CallRouted,
     CallStarted,
@@ -115,14 +114,7 @@ class Front:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            ending = request.exchange.abandoned() if request.exchange else CallAbandoned(status=caller.status)
-            if caller.gone or isinstance(ending, CallFinished):
-                return ending
-            late = Draining("the gateway stops, and the time for calls that run is over")
-            if caller.status is not None:
-                return CallFailed(outcome="stream_error", status=caller.status, code=late.code, turn=ending.turn)
-            request.exchange = None  # it has ended
-            return await _refuse(request, late)
+            return await _cut(request)
 
     async def _answer(self, request: "Request", observer: Observer) -> Ending:
         limits, route = self._limits, request.route
@@ -263,6 +255,20 @@ class Request:
         if self.anthropic:
             return "messages"
         return "gemini" if b"x-goog-api-key" in self.named else "chat"
+
+
+async def _cut(request: "Request") -> Ending:
+    """The call is stopped under way: its caller left, or a drain took its time."""
+    caller, exchange = request.caller, request.exchange
+    if caller.gone:
+        return exchange.abandoned() if exchange is not None else CallAbandoned(status=caller.status)
+    late = Draining("the gateway stops, and the time for calls that run is over")
+    if caller.status is None:
+        request.exchange = None  # it has ended
+        return await _refuse(request, late)
+    if exchange is not None:
+        return await exchange.cut(caller.status, late)
+    return CallFailed(outcome="stream_error", status=caller.status, code=late.code)
 
 
 async def _refuse(request: Request, error: CallError) -> Ending:

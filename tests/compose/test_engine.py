@@ -31,7 +31,7 @@ def why_not() -> str | None:
         return "no docker command"
     for command in (["docker", "compose", "version"], ["docker", "info"]):
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603 - fixed
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - fixed
         except subprocess.TimeoutExpired:
             return f"{' '.join(command)} does not answer"
         if done.returncode:
@@ -68,7 +68,7 @@ class Stack:
 
     def get(self, port: str, path: str, **options: Any) -> httpx.Response:
         """One GET to a published port."""
-        return httpx.get(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=10, trust_env=False, **options)
+        return httpx.get(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=60, trust_env=False, **options)
 
     def query(self, expr: str) -> list[dict[str, Any]]:
         """What Prometheus answers now."""

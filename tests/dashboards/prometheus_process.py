@@ -15,7 +15,7 @@ import httpx
 RULES: Final = Path(__file__).resolve().parents[2] / "dashboards" / "prometheus"
 SECONDS: Final = 2
 """Between two scrapes, and between two evaluations of a rule."""
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
 MISSING: Final = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
 
 
@@ -28,7 +28,7 @@ class Prometheus:
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """What an instant query answers."""
-        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=20, trust_env=False)
+        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=60, trust_env=False)
         assert answer.status_code == 200, f"{answer.text}\n{query}"
         result = answer.json()["data"]["result"]
         return result if isinstance(result, list) else [result]
@@ -37,7 +37,7 @@ class Prometheus:
         """The exemplars of the last ten minutes."""
         now = time.time()
         asked = {"query": query, "start": str(now - 600), "end": str(now + 60)}
-        answer = httpx.get(f"{self.url}/api/v1/query_exemplars", params=asked, timeout=20, trust_env=False)
+        answer = httpx.get(f"{self.url}/api/v1/query_exemplars", params=asked, timeout=60, trust_env=False)
         return [dot for series in answer.json()["data"] for dot in series["exemplars"]]
 
 
@@ -112,7 +112,7 @@ def running(folder: Path, *targets: str) -> Iterator[Prometheus]:
 
         def ready() -> bool:
             try:
-                return httpx.get(f"{url}/-/ready", timeout=2, trust_env=False).status_code == 200
+                return httpx.get(f"{url}/-/ready", timeout=10, trust_env=False).status_code == 200
             except httpx.HTTPError:
                 return False
 

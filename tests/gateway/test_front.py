@@ -217,22 +217,26 @@ def test_the_process_ends_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "outcome", "status", "judged"),
+    ("steps", "outcome", "status", "last"),
     [
-        pytest.param((), "overloaded", 503, False, id="before the head"),
-        pytest.param((text("a"),), "stream_error", 200, True, id="in the middle of a stream"),
-        pytest.param((text("a"), chunk(finish="stop"), DONE), "ok", 200, True, id="behind its last event"),
+        pytest.param((), "overloaded", 503, b'"draining"', id="before the head"),
+        pytest.param((text("a"),), "stream_error", 200, b'"draining"', id="in the middle of a stream"),
+        pytest.param((text("a"), b'data: {"id"'), "stream_error", 200, b'"draining"', id="in the middle of an event"),
+        pytest.param((text("a"), chunk(finish="stop"), DONE), "ok", 200, b"[DONE]", id="behind its last event"),
+        pytest.param((text("a"), chunk(finish="stop"), DONE[:-1]), "ok", 200, b"[DONE]", id="a line short of its end"),
     ],
 )
-def test_the_time_to_drain_is_over(steps: tuple[bytes, ...], outcome: str, status: int, judged: bool) -> None:
-    """A call that is cut then is told so while it can be; else it counts as a broken stream, if it was not over."""
+def test_the_time_to_drain_is_over(steps: tuple[bytes, ...], outcome: str, status: int, last: bytes) -> None:
+    """A call that is cut then is told so, by its status or by an event; it counts as broken if it was not over."""
     begun = asyncio.Event()
     house = House(answers(*steps, asyncio.Event()) if steps else hangs(begun))
 
     async def play() -> Caller:
         caller = house.caller(request(stream=True))
         running = asyncio.ensure_future(house.serve(caller))
-        await until(lambda: (steps[-1] in caller.body) if steps else begun.is_set())
+        await until(lambda: (steps[0] in caller.body) if steps else begun.is_set())
+        for _ in range(20):  # what came behind it is read
+            await asyncio.sleep(0)
         house.gateway.limits.drain()
         running.cancel()
         await running
@@ -241,7 +245,45 @@ def test_the_time_to_drain_is_over(steps: tuple[bytes, ...], outcome: str, statu
     caller = run(play())
     ending = house.facts.ending
     assert (house.facts.outcome, ending.status, caller.status) == (outcome, status, status)
-    assert (ending.turn is not None) is judged
-    assert caller.complete is (status == 503)
+    assert (ending.turn is not None) is (status == 200)
+    assert caller.complete
+    assert last in caller.body.rstrip().rsplit(b"\n\n", 1)[-1]
+    assert b'"id"data' not in caller.body
     assert house.gateway.limits.idle.is_set()
     assert house.upstream.left == 0
+
+
+def test_a_stream_that_is_cut_says_so_in_its_dialect() -> None:
+    """Its facts come before that, for a caller who asked."""
+    house = House(answers(b'event: ping\ndata: {"type":"ping"}\n\n', asyncio.Event()))
+
+    async def play() -> Caller:
+        caller = house.caller({"model": "m", "stream": True}, "/v1/messages", x_thinkcap_facts="1")
+        running = asyncio.ensure_future(house.serve(caller))
+        await until(lambda: b"ping" in caller.body)
+        house.gateway.limits.drain()
+        running.cancel()
+        await running
+        return caller
+
+    told, error = run(play()).body.rstrip().rsplit(b"\n\n", 2)[-2:]
+    assert b'"event":"totals"' in told
+    assert error.startswith(b"event: error\n")
+    assert b"the time for calls that run is over" in error
+
+
+def test_a_body_that_is_passed_through_is_cut_as_it_is() -> None:
+    """Nobody knows what an error would be in it."""
+    house = House(answers(b"some of", asyncio.Event(), media="text/plain"))
+
+    async def play() -> Caller:
+        caller = house.caller(b"{}", "/v1/embeddings")
+        running = asyncio.ensure_future(house.serve(caller))
+        await until(lambda: caller.body == b"some of")
+        house.gateway.limits.drain()
+        running.cancel()
+        await running
+        return caller
+
+    caller = run(play())
+    assert (caller.body, caller.complete, house.facts.outcome) == (b"some of", False, "stream_error")

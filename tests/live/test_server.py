@@ -52,7 +52,7 @@ def _take(said: dict[str, Any], choice: dict[str, Any]) -> None:
 
 def test_it_thinks_as_scripted_and_answers(llama: LlamaServer) -> None:
     """The generated model says what its script says."""
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         said = stream(client, ask(llama, "short", max_tokens=60))
     assert "".join(said["reasoning"]).endswith("".join(SHORT.words))
     assert ("".join(said["content"]), said["finish"]) == ("The answer is 42.", "stop")
@@ -60,7 +60,7 @@ def test_it_thinks_as_scripted_and_answers(llama: LlamaServer) -> None:
 
 def test_the_control_call_ends_the_reasoning(llama: LlamaServer) -> None:
     """A completion that opted in stops thinking when told to, and answers."""
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         said = stream(client, ask(llama, "loop", max_tokens=900, reasoning_control=True), end_after=50)
     assert said["control"] == {"success": True}
     assert ("".join(said["content"]), said["finish"]) == ("The answer is 42.", "stop")
@@ -68,7 +68,7 @@ def test_the_control_call_ends_the_reasoning(llama: LlamaServer) -> None:
 
 def test_a_completion_that_did_not_opt_in_refuses(llama: LlamaServer) -> None:
     """Without `reasoning_control` the call is refused with status 200, and thinking goes on to the cap."""
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         said = stream(client, ask(llama, "loop", max_tokens=400), end_after=50)
     assert said["control"]["success"] is False
     assert (said["content"], said["finish"]) == ([], "length")
@@ -76,7 +76,7 @@ def test_a_completion_that_did_not_opt_in_refuses(llama: LlamaServer) -> None:
 
 def test_success_is_no_promise(llama: LlamaServer) -> None:
     """A budget of 0 leaves a block that cannot be closed: the call says success, and thinking goes on to the cap."""
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         request = ask(llama, "loop", max_tokens=400, reasoning_control=True, thinking_budget_tokens=0)
         said = stream(client, request, end_after=50)
     assert said["control"] == {"success": True}
@@ -86,7 +86,7 @@ def test_success_is_no_promise(llama: LlamaServer) -> None:
 def test_a_stubborn_model_thinks_again_as_text(start_llama: StartLlama, models: Path) -> None:
     """A model that re-opens its thinking after it was ended does so in visible text."""
     server = start_llama(stubborn(models))
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         said = stream(client, ask(server, "loop", max_tokens=300, reasoning_control=True), end_after=50)
     assert said["control"] == {"success": True}
     assert "<think>" in "".join(said["content"])

@@ -5,9 +5,9 @@ import openai
 
 def client(url: str) -> openai.OpenAI:
     """A client that never tries twice."""
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=60)
 
 
 def aclient(url: str) -> openai.AsyncOpenAI:
     """The same for async code."""
-    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=20)
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=60)

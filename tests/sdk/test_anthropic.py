@@ -18,12 +18,12 @@ Told = tuple[str, str | None, int | None]
 
 def client(url: str) -> anthropic.Anthropic:
     """A client that never tries twice."""
-    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=60)
 
 
 def aclient(url: str) -> anthropic.AsyncAnthropic:
     """The same for async code."""
-    return anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+    return anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0, timeout=60)
 
 
 def read(answer: Message) -> Told:

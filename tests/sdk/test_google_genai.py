@@ -26,7 +26,7 @@ Told = tuple[str, FinishReason | None, int]
 
 def client(url: str) -> genai.Client:
     """A client that never tries twice."""
-    options = HttpOptions(base_url=url, timeout=20_000, retry_options=HttpRetryOptions(attempts=1))
+    options = HttpOptions(base_url=url, timeout=60_000, retry_options=HttpRetryOptions(attempts=1))
     return genai.Client(api_key="none", http_options=options)
 
 
@@ -134,7 +134,7 @@ def test_thinking(url: str) -> None:
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
 def test_models(version: str, through: str) -> None:
     """The SDK lists the models of upstream and settings, on the path it shares with others as well."""
-    options = HttpOptions(base_url=through, api_version=version, timeout=20_000)
+    options = HttpOptions(base_url=through, api_version=version, timeout=60_000)
     with closing(genai.Client(api_key="none", http_options=options)) as genai_:
         assert "models/demo-honest" in {model.name for model in genai_.models.list()}
 

@@ -18,7 +18,7 @@ from telemetry.records import Record
 from tests.telemetry.conftest import Lines
 from tests.telemetry.plays import SERIES, ordinary, play
 
-LIMIT = 20.0
+LIMIT = 60.0
 """Seconds after which a test that waits has failed."""
 
 

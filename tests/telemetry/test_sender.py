@@ -12,7 +12,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from telemetry.records import Record, Tracing
 from telemetry.sender import Outlet, Sender
 
-LIMIT = 20.0
+LIMIT = 60.0
 """Seconds after which a test that waits has failed."""
 FOREVER = 3600.0
 

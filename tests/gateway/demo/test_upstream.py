@@ -22,7 +22,7 @@ from gateway.words import DIALECTS, DialectName
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[httpx.Client]:
     """A client of a scripted server that takes no time a token."""
-    with running(pace=0) as url, httpx.Client(base_url=url, timeout=10) as client:
+    with running(pace=0) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield client
 
 
@@ -145,7 +145,7 @@ def test_the_control_path_does_what_the_script_says(model: str, *, success: bool
         body = Wish(dialect="chat", model=model, cap=200, more={"reasoning_control": True}).body()
         text, control = "", None
         async with (
-            httpx.AsyncClient(base_url=url, timeout=10) as client,
+            httpx.AsyncClient(base_url=url, timeout=60) as client,
             client.stream("POST", "/v1/chat/completions", json=body) as answer,
         ):
             reader, thoughts = sse.FrameReader(), 0
@@ -186,7 +186,7 @@ def test_orders_that_reach_nobody_are_answered(upstream: httpx.Client) -> None:
 def test_a_caller_who_leaves_ends_endless_thinking(*, armed: bool) -> None:
     """While the caller listens the completion is alive, and takes orders if it opted in; then it is gone."""
     body = Wish(dialect="chat", model="demo-stubborn", more={"reasoning_control": armed}).body()
-    with running(pace=0.001) as url, httpx.Client(base_url=url, timeout=10) as client:
+    with running(pace=0.001) as url, httpx.Client(base_url=url, timeout=60) as client:
         with client.stream("POST", "/v1/chat/completions", json=body) as answer:
             pieces = answer.iter_raw()  # held, as an iterator that is forgotten closes its connection
             completion = events(next(pieces))[0]["id"]
@@ -206,7 +206,7 @@ def test_it_runs_by_itself_and_says_where() -> None:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
         try:
-            models = httpx.get(f"{url}/v1/models", timeout=10).json()["data"]
+            models = httpx.get(f"{url}/v1/models", timeout=60).json()["data"]
         finally:
             process.terminate()
         process.wait(10)
@@ -218,7 +218,7 @@ def test_an_address_that_is_taken_is_said_plainly() -> None:
     with listening() as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "gateway.demo.upstream", "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - our own server
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own server
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"127.0.0.1:{port} cannot be listened on" in done.stderr
     assert isinstance(taken, socket.socket)
