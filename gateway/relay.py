@@ -6,6 +6,7 @@ Deltas are delivered before the frame that ends the turn; what one read brought 
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from gateway.actions import Action, EndReasoning, Forward, Refused
@@ -33,8 +34,8 @@ class Relay:
     """One answer of one attempt. `note` is told each fact at its moment."""
 
     __slots__ = (
-        "_actions", "_alike", "_capping", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out",
-        "_plain", "_plan", "_read", "_reader", "_run", "_spent", "_templates", "_waits", "answer",
+        "_actions", "_alike", "_capping", "_cut", "_dialect", "_every", "_guarded", "_hold", "_looks", "_out", "_plain",
+        "_plan", "_read", "_reader", "_run", "_spent", "_strip", "_templates", "_waits", "answer",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, plan: Plan, note: Callable[[Fact], None]) -> None:
@@ -49,13 +50,16 @@ class Relay:
         self._actions: list[Action] = []
         self._looks = self._waits = 0
         self._spent = False
-        self._plain = plan.output_cap.choices == 1 and not plan.added.control
+        self._plain = plan.output_cap.choices == 1
         self._run: type[Delta] | None = (
             None  # of a run of frames that say one piece each: the rest of it passes at once
         )
         self._alike: Template | None = None
         """Reads more of the run, undecoded; None where there is no run, or an event is open."""
-        self._templates = Templates(dialect.differs)
+        self._strip = partial(dialect.strip, added=plan.added) if plan.added.control else None
+        self._cut = dialect.differs.cut if self._strip is not None and dialect.differs is not None else None
+        """Takes what our asking caused out of frames that are alike."""
+        self._templates = Templates(dialect.differs, self._strip)
         self._capping = Capping(plan.thinking, note) if plan.thinking is not None else None
         self.answer = Answer(plan, note, plan.per_frame)
 
@@ -81,11 +85,13 @@ class Relay:
 
     def feed(self, data: bytes) -> list[Action]:
         """What to do about these bytes. Raises EventTooLarge (sse) on an event above its limit."""
-        if self._alike is not None:
-            at = self._alike.read(data, self._think if self._run is Reasoning else None)
+        alike = self._alike
+        if alike is not None:
+            at = alike.read(data, self._think if self._run is Reasoning else None)
             if at:
-                rest = data[at:]
-                self._out.append(data[:at])
+                rest, cut = data[at:], self._cut
+                self._out.append(data[:at] if cut is None else cut(b"", data[:at]))
+                alike.reads += 1
                 if not rest:
                     return self._flush()
                 data = rest
@@ -168,7 +174,7 @@ class Relay:
             deltas = ()
         run = self._run
         if run is not None and len(deltas) == 1 and type(deltas[0]) is run:
-            self._out.append(frame.raw)
+            self._out.append(frame.raw if self._strip is None else self._strip(frame) or b"")
             if run is Reasoning:
                 self._think(deltas[0])
             return
@@ -179,7 +185,8 @@ class Relay:
         self._guard(finishes)
         if self._capping is not None:
             self._perform(self._capping.weigh(deltas, self.answer))
-        kind = type(deltas[-1]) if deltas and self._plain and not self._hold and not self._guarded else None
+        plain = self._plain and not self._hold and not self._guarded and (self._strip is None or self._looks >= LOOKS)
+        kind = type(deltas[-1]) if deltas and plain else None
         self._run = kind if kind in RUNS else None
 
     def _think(self, delta: Any) -> bool:

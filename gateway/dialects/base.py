@@ -1,6 +1,5 @@
 """What every dialect can do. A dialect is a table of facts and these methods: no state, no I/O, one shared instance."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
@@ -12,6 +11,7 @@ from gateway.calls import NO_WISHES, OURS, Call, HeaderList, Wishes, header
 from gateway.deltas import Delta, Failure, Identity
 from gateway.errors import BadRequest, CallError
 from gateway.sse import Frame
+from gateway.template import Blanks
 from gateway.words import DialectName, Reason
 
 AskedT = TypeVar("AskedT", bound=Struct)
@@ -72,7 +72,7 @@ class Dialect(ABC):
     """A folded reason in the dialect's own word; a reason that is not there cannot be said."""
     done: ClassVar[bytes | None] = None
     """The data of a last frame that is no JSON (`[DONE]`)."""
-    differs: ClassVar[re.Pattern[bytes] | None] = None
+    differs: ClassVar[Blanks | None] = None
     """What differs between two pieces of text, by its keys, whatever they say else (`template.blanks`); None: much."""
 
     @abstractmethod

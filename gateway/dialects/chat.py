@@ -73,7 +73,7 @@ class Chat(Dialect):
     name: ClassVar[DialectName] = "chat"
     finish_rides: ClassVar[FinishRides] = "before_usage"
     done: ClassVar[bytes | None] = DONE
-    differs = blanks("content|reasoning_content|reasoning|obfuscation")
+    differs = blanks("content|reasoning_content|reasoning|obfuscation", counts=("timings", "predicted_n"))
     said: ClassVar[dict[Reason, str]] = {
         "stop": "stop",
         "length": "length",

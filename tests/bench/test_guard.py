@@ -17,16 +17,16 @@ from tests.gateway.plays import text
 WHOLE_CALL, READ_TOKEN, FLOWING_TOKEN = 5_640, 410, 500
 """Instructions in our own code: without the connections at both ends but for the last, which has both."""
 FRAMES = [
-    pytest.param(lambda: stream(TEXT), 162, 9, id="a token of text"),
-    pytest.param(lambda: stream(TEXT, method="watch"), 162, 9, id="a token of text under a thinking cap"),
+    pytest.param(lambda: stream(TEXT), 178, 9, id="a token of text"),
+    pytest.param(lambda: stream(TEXT, method="watch"), 178, 9, id="a token of text under a thinking cap"),
     pytest.param(lambda: stream(TEXT, times=AT_ONCE), 1060, 72, id="sixteen tokens of text in one read"),
-    pytest.param(lambda: stream(THOUGHT), 326, 14, id="a token of reasoning"),
-    pytest.param(lambda: stream(THOUGHT, method="watch"), 435, 20, id="a token of reasoning under a thinking cap"),
+    pytest.param(lambda: stream(THOUGHT), 352, 14, id="a token of reasoning"),
+    pytest.param(lambda: stream(THOUGHT, method="watch"), 460, 20, id="a token of reasoning under a thinking cap"),
     pytest.param(
-        lambda: stream(TIMED, method="control", control=True), 1755, 90, id="a token of reasoning that can be ended"
+        lambda: stream(TIMED, method="control", control=True), 555, 26, id="a token of reasoning that can be ended"
     ),
-    pytest.param(lambda: stream(MESSAGES_TEXT, dialect="messages"), 162, 9, id="a token of text in messages"),
-    pytest.param(lambda: stream(RESPONSES_TEXT, dialect="responses"), 196, 12, id="a token of text in responses"),
+    pytest.param(lambda: stream(MESSAGES_TEXT, dialect="messages"), 178, 9, id="a token of text in messages"),
+    pytest.param(lambda: stream(RESPONSES_TEXT, dialect="responses"), 212, 12, id="a token of text in responses"),
     pytest.param(lambda: stream(GEMINI_TEXT, dialect="gemini"), 890, 27, id="a token of text in gemini"),
 ]
 CALLS = [

@@ -45,6 +45,14 @@ def thought(words: str, **more: Any) -> bytes:
     return chunk({"reasoning_content": words}, **more)
 
 
+def timed(
+    words: str, running: object, *, field: str = "reasoning_content", created: int = 7, **measured: object
+) -> bytes:
+    """A token of llama.cpp that was asked to tell how many there were."""
+    timings = {"cache_n": 0, "prompt_ms": 0.434, "predicted_n": running, "predicted_ms": 104.291, **measured}
+    return chunk({field: words}, created=created, timings=timings)
+
+
 def refusal(level: str, listed: str = "") -> dict[str, Any]:
     """OpenAI's words for a level it does not take."""
     supported = f" Supported values are: {listed}." if listed else ""

@@ -9,16 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import template
+from gateway.actions import EndReasoning
 from gateway.deltas import Delta
+from gateway.dialects.base import Additions
 from gateway.rules.thinking_cap import ThinkingCap
 from gateway.sse import Frame, FrameReader
-from tests.gateway.plays import DONE, Stage, chunk, cut, text, thought, usage
+from tests.gateway.plays import DONE, Stage, chunk, cut, text, thought, timed, usage
 
 EVENTS: Final = (
     text("a"), text("b\n"), text("\u00e9"), text(""), thought("b"), thought("c"), thought("\u00e9\ud7ff"),
     chunk({"role": "assistant", "content": "a"}), chunk({"content": "a", "reasoning": "b"}), chunk(finish="stop"),
     chunk(finish="length"), usage(3), usage(99), DONE, b": comment\n\n", b"data: {\n\n", b"\r\n\r\n", b"\r",
     b": half", b"event: x\n",
+    timed("a", 1), timed("b", 2), timed("c,", 3), timed(',"timings":{"predicted_n":4}', 4), timed("d", 5, field="content"),
+    timed("e", 6, field="content"), timed("", 7), timed("f", 8, cache_n=None), timed("g", 9, created=8),
+    chunk({"content": "h"}, timings={}), chunk(finish="stop", timings={"predicted_n": 9}),
     b'data: {"error":{"message":"no"}}\n\n', text("d").replace(b"\n", b"\r"), text("e").replace(b"\n", b"\r\n"),
 )  # fmt: skip
 PLANS: Final[dict[str, dict[str, Any]]] = {
@@ -28,6 +33,7 @@ PLANS: Final[dict[str, dict[str, Any]]] = {
     "frames are tokens": {"per_frame": True, "thinking": ThinkingCap(2, 3, "give_up")},
     "estimated": {"thinking": ThinkingCap(1, 1, "give_up")},
     "asked": {"per_frame": True, "thinking": ThinkingCap(2, 3, "control")},
+    "ended": {"thinking": ThinkingCap(2, 3, "control"), "added": Additions(control=True, usage=True)},
     "watched": {"per_frame": True, "thinking": ThinkingCap(2, 3, "watch")},
 }
 
@@ -61,21 +67,54 @@ def test_the_same_an_event_a_read(events: list[bytes], plan: str) -> None:
     assert told(events, PLANS[plan], learns=True) == told(events, PLANS[plan], learns=False)
 
 
+def decoded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The frames that are decoded from now on."""
+    found: list[bytes] = []
+    way = stage.relay._read
+
+    def read(frame: Frame) -> Sequence[Delta]:
+        found.append(frame.raw)
+        return way(frame)
+
+    monkeypatch.setattr(stage.relay, "_read", read)
+    return found
+
+
 def test_a_run_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second frame of a run teaches, and from the third on none is framed or decoded; the first behind it is."""
     stage = Stage(per_frame=True)
-    read: list[bytes] = []
-    relay = stage.relay
-    way = relay._read
-
-    def counted(frame: Frame) -> Sequence[Delta]:
-        read.append(frame.raw)
-        return way(frame)
-
-    monkeypatch.setattr(relay, "_read", counted)
+    read = decoded(stage, monkeypatch)
     stage.feed(*[thought("a")] * 9, *[text("b")] * 9, chunk(finish="stop"))
     assert len(read) < 3 * 3
     assert stage.close().reasoning_tokens == 9
+
+
+def test_a_stream_that_tells_the_second_is_decoded_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many seconds it takes: llama.cpp writes the time into each event."""
+    stage = Stage(per_frame=True)
+    read = decoded(stage, monkeypatch)
+    for second in range(50):
+        stage.feed(*[chunk({"content": "a"}, created=second)] * 30)
+    assert len(read) < 50 * 3 + 3
+    stage.close()
+
+
+def test_the_id_may_come_late() -> None:
+    """What names a completion stands in the first event, or in one of the next."""
+    stage = Stage(thinking=ThinkingCap(2, 3, "control"), added=Additions(control=True))
+    nameless = timed("a", 1).replace(b'"id":"c1",', b"")
+    stage.feed(nameless, timed("b", 2), timed("c", 3))
+    assert [action for action in stage.actions if isinstance(action, EndReasoning)] == [EndReasoning("c1")]
+
+
+def test_what_our_asking_caused_goes_out_of_each_frame_of_a_run() -> None:
+    """Undecoded; the same text inside of a thought stays."""
+    words = ["a", "b", ',"timings":{"predicted_n":4}', "d,", "e"]
+    stage = Stage(thinking=ThinkingCap(50, 3, "control"), added=Additions(control=True))
+    for number, word in enumerate(words * 3):
+        stage.feed(timed(word, number + 1))
+    assert stage.out == b"".join(thought(word, created=7) for word in words * 3)
+    assert stage.close().reasoning_tokens == len(words) * 3
 
 
 @pytest.mark.parametrize(

@@ -1,81 +1,18 @@
 """Frames that are alike: what is read without being decoded says what it would say if it were."""
 
+from contextlib import suppress
 from typing import Final
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway import template
-from gateway.deltas import Content, Delta, Reasoning
-from gateway.dialects import DIALECTS
+from gateway.deltas import Reasoning
 from gateway.dialects.base import Malformed
-from gateway.sse import Frame, FrameReader
-from gateway.template import Template, Templates
 from gateway.words import DialectName
-from tests.gateway.plays import DONE, chunk, sse, text, thought
-
-CHAT: Final[DialectName] = "chat"
-
-
-def named(data: str) -> bytes:
-    """An event with the name that stands in it as its type."""
-    kind = msgspec.json.decode(data)["type"]
-    return f"event: {kind}\ndata: {data}\n\n".encode()
-
-
-def piece(kind: str, field: str, words: str, index: int = 0) -> bytes:
-    """A delta of messages."""
-    return named(
-        f'{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{field}":{quoted(words)}}}}}'
-    )
-
-
-def said(number: int, words: str, kind: str = "response.output_text.delta", pad: str = "ab") -> bytes:
-    """A delta of responses."""
-    return named(
-        f'{{"type":"{kind}","sequence_number":{number},"item_id":"m","delta":{quoted(words)},"obfuscation":"{pad}"}}'
-    )
-
-
-def quoted(words: str) -> str:
-    """As a JSON string."""
-    return msgspec.json.encode(words).decode()
-
-
-def frames(data: bytes) -> list[Frame]:
-    """The events of these bytes."""
-    return FrameReader().feed(data)
-
-
-def taught(dialect: DialectName, first: bytes) -> Template | None:
-    """What is learned from one event."""
-    way = DIALECTS[dialect]
-    (frame,) = frames(first)
-    return Templates(way.differs).of(type(way.read_frame(frame)[0]), frame, way.read_frame)
-
-
-def undecoded(dialect: DialectName, first: bytes, data: bytes) -> tuple[int, list[Delta]]:
-    """How far the first event's template reads these bytes, and what they say by it."""
-    known = taught(dialect, first)
-    assert known is not None
-    deltas: list[Delta] = []
-
-    def tell(delta: Delta) -> bool:
-        deltas.append(delta)
-        return True
-
-    return known.read(data, tell), deltas
-
-
-def decoded(dialect: DialectName, data: bytes) -> list[Delta]:
-    """What these bytes say."""
-    found: list[Delta] = []
-    for frame in frames(data):
-        found += DIALECTS[dialect].read_frame(frame)
-    return found
-
+from tests.gateway.alike import CHAT, decoded, frames, piece, quoted, said, taught, undecoded
+from tests.gateway.plays import DONE, chunk, text, thought, timed
 
 PADDED: Final = chunk({"content": "a"}, obfuscation="qX")
 SUMMARY: Final = "response.reasoning_summary_text.delta"
@@ -89,6 +26,10 @@ ALIKE: Final = [
     pytest.param(CHAT, chunk({"reasoning": "a"}), chunk({"reasoning": "bc"}), id="reasoning as vLLM spells it"),
     pytest.param(CHAT, text("a").replace(b"\n", b"\r\n"), text("b").replace(b"\n", b"\r\n"), id="lines that end in CRLF"),
     pytest.param(CHAT, text("a").replace(b'":"', b'": "'), text("b").replace(b'":"', b'": "'), id="spaces in the JSON"),
+    pytest.param(CHAT, timed("a", 3), timed("b", 14, predicted_ms=7.25), id="a thought and the running count"),
+    pytest.param(CHAT, timed("a", 3), timed("b", 4) + timed("c", 5), id="two thoughts and their counts"),
+    pytest.param(CHAT, timed("a", 3), timed("b", 4, cache_n=-1, x=0.5), id="a count among other numbers than before"),
+    pytest.param(CHAT, timed("a", 3, field="content"), timed("b", 4, field="content"), id="text and a running count"),
     pytest.param("messages", piece("text_delta", "text", "a"), piece("text_delta", "text", "b"), id="messages text"),
     pytest.param(
         "messages", piece("thinking_delta", "thinking", "a", 3), piece("thinking_delta", "thinking", "b", 3),
@@ -125,36 +66,33 @@ UNLIKE: Final = [
 ]
 
 
+UNCOUNTED: Final = [
+    pytest.param(timed("a", 0), id="nothing was counted yet"),
+    pytest.param(timed("a", None), id="no count"),
+    pytest.param(timed("a", 1.5), id="a count that is no whole number"),
+    pytest.param(timed("a", 3, cache_n="x"), id="a measurement that is no number"),
+    pytest.param(timed("a", 3, cache_n=[1]), id="a measurement that is a list"),
+    pytest.param(timed("a", 3).replace(b"0.434", b"4e999"), id="a measurement that no float holds"),
+    pytest.param(timed("a", 3).replace(b"0.434", b"01"), id="a measurement that is not JSON"),
+    pytest.param(timed("a", 3).replace(b'"cache_n":0', b'"predicted_n":9'), id="two counts"),
+    pytest.param(timed("a", 3).replace(b'"cache_n":0', b'"cache_n":0 '), id="spaces"),
+]
+
+
+@pytest.mark.parametrize("data", UNCOUNTED)
+def test_a_count_of_another_form(data: bytes) -> None:
+    """The decoder reads it, or refuses it; in a run and as the first of one."""
+    assert undecoded(CHAT, timed("b", 3), data) == (0, [])
+    with suppress(Malformed):
+        known = taught(CHAT, data)
+        assert known is None or known.read(timed("b", 3), None) == 0
+
+
 @pytest.mark.parametrize("data", UNLIKE)
 def test_unlike(data: bytes) -> None:
     """It is not read, and neither is what stands behind it; what stands before it is."""
     assert undecoded(CHAT, text("a"), data + text("b"))[0] == 0
     assert undecoded(CHAT, text("a"), text("b") + data + text("b"))[0] == len(text("b"))
-
-
-NOTHING_TO_LEARN: Final = [
-    pytest.param(CHAT, b"\xef\xbb\xbf" + text("a"), id="a byte order mark: it counts as nothing but once"),
-    pytest.param(CHAT, text("a").replace(b"\n", b"\r"), id="lines that end in CR: half a CRLF may follow"),
-    pytest.param(CHAT, text("a").replace(b',"choices"', b'\ndata: ,"choices"'), id="data in two lines"),
-    pytest.param(CHAT, chunk({"reasoning": "a"}, x={"content": "a"}), id="a thought that stands in two places"),
-    pytest.param(CHAT, text("a").replace(b'"a"', b'"\\u0041"'), id="text that a decoder has to look at"),
-    pytest.param(
-        CHAT, chunk({"content": "a"}, system_fingerprint="x" * 5000), id="a frame that is long besides its text"
-    ),
-    pytest.param(CHAT, chunk({"content": "a"}, x=[{"content": "a"}] * 20), id="a frame with text in many places"),
-    pytest.param("gemini", sse({"candidates": [{"content": {"parts": [{"text": "a"}]}}]}), id="gemini counts in all"),
-]
-
-
-@pytest.mark.parametrize(("dialect", "first"), NOTHING_TO_LEARN)
-def test_nothing_is_learned(dialect: DialectName, first: bytes) -> None:
-    """Such a frame is no template."""
-    assert taught(dialect, first) is None
-
-
-def test_a_long_text_is_no_long_template() -> None:
-    """What is kept of a frame is what stands around the text."""
-    assert undecoded(CHAT, text("a" * 100_000), text("b"))[0] == len(text("b"))
 
 
 def test_more_than_an_event_may_be_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,36 +103,16 @@ def test_more_than_an_event_may_be_is_not_looked_at(monkeypatch: pytest.MonkeyPa
     assert known.read(text("b" * 1000), None) == 0
 
 
-def test_a_stream_is_asked_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream whose frames all differ does not pay for learning with each."""
-    lessons: list[Frame] = []
-    monkeypatch.setattr(template, "learn", lambda frame, *_: lessons.append(frame))
-    way = DIALECTS[CHAT]
-    stream = Templates(way.differs)
-    for number in range(100):
-        (frame,) = frames(chunk({"content": "a"}, created=number))
-        assert stream.of(Content, frame, way.read_frame) is None
-    assert len(lessons) == template.LESSONS
-
-
-def test_what_was_learned_last_counts() -> None:
-    """The first of a run often has a role; those behind it teach anew."""
-    way = DIALECTS[CHAT]
-    stream = Templates(way.differs)
-    first, later = frames(chunk({"role": "assistant", "content": "a"}) + text("b"))
-    assert stream.of(Content, first, way.read_frame) is not None
-    known = stream.of(Content, later, way.read_frame)
-    assert known is not None
-    assert stream.of(Content, later, way.read_frame) is known
-    assert known.read(text("c"), None) == len(text("c"))
-    assert stream.of(Content, first, way.read_frame) is not known
-
-
 INSIDE: Final = st.one_of(
     st.text(max_size=6).map(lambda words: quoted(words)[1:-1].encode()),
     st.binary(max_size=6),
     st.sampled_from([b"\\", b'"', b"\\n", b"\\u00e9", b"\\ud83e", b"\n\n", b'","x":"', b'"},"finish_reason":"stop'])
 )  # fmt: skip
+COUNT: Final = st.one_of(
+    st.integers().map(lambda number: b"%d" % number),
+    st.floats(allow_nan=False).map(lambda number: repr(number).encode()),
+    st.sampled_from([b"1e5", b"00", b"-", b"", b"1.", b"null", b'"1"', b"1,2", b'1,"predicted_n":7', b'1},"x":{"y":2']),
+)
 FIRSTS: Final = st.sampled_from([(row.values[0], row.values[1]) for row in ALIKE])
 
 
@@ -213,6 +131,16 @@ def test_whatever_is_read_says_what_it_says(
     assert b"".join(frame.raw for frame in read) == data[:end]
     assert len(read) == len(deltas)
     assert decoded(dialect, data[:end]) == deltas
+
+
+@given(COUNT, COUNT, st.sampled_from(["content", "reasoning_content"]))
+def test_whatever_is_counted_is_what_is_counted(count: bytes, other: bytes, field: str) -> None:
+    """Whatever stands in the place of the numbers: read, it is what the decoder makes of it."""
+    data = timed("a", 3, field=field).replace(b'"predicted_n":3', b'"predicted_n":%b' % count)
+    data = data.replace(b"104.291", other)
+    end, deltas = undecoded(CHAT, timed("a", 3, field=field), data)
+    assert end in {0, len(data)}
+    assert deltas == decoded(CHAT, data[:end])
 
 
 def test_a_malformed_frame_is_never_read() -> None:
