@@ -215,3 +215,21 @@ def test_commands_that_need_no_server_load_none() -> None:
     code = "import sys; from gateway.cli import main; main(['keys', 'new']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - our own code
     assert not {"litestar", "uvicorn", "rich", "httpx", "opentelemetry"} & set(done.stdout.split())
+
+
+def test_a_gateway_loads_what_it_serves_with() -> None:
+    """Not rich, which httpx and structlog would take along; afterwards it can be had again."""
+    code = """
+import sys
+from gateway import cli
+cli.load = lambda _path: sys.exit(print(*sys.modules))
+try:
+    cli.main(["serve"])
+finally:
+    import pygments.util, rich.console
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
+    loaded = set(done.stdout.split())
+    assert {"gateway.serve", "litestar", "httpx", "structlog"} <= loaded, done.stderr
+    assert not {"rich.console", "pygments.util", "httpx._main"} & loaded
+    assert done.stderr == ""
