@@ -18,7 +18,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from structlog.typing import FilteringBoundLogger
 
 from telemetry.logs import TracingWarnings
-from telemetry.otlp import LeanExporter
 from telemetry.sender import Outlet, Sender
 
 FLUSH_SECONDS: Final = 5.0
@@ -60,6 +59,8 @@ def start_tracing(
 
     With a log, what the exporter and the sender warn of (the receiver is away, the queue is full) become lines of it.
     """
+    from telemetry.otlp import LeanExporter  # noqa: PLC0415 - protobuf and an HTTP client, for those alone who export
+
     stop_telling = _tell(log) if log is not None else lambda: None
     provider = ExportingProvider(service_name, LeanExporter())
 
