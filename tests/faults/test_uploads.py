@@ -81,10 +81,10 @@ def test_a_body_that_comes_slowly_is_waited_for() -> None:
     """The limit is on silence between two pieces, not on the whole."""
 
     async def main() -> None:
-        async with deaf() as port, living(SETTINGS.format(port=port, seconds=0.4)) as house:
+        async with deaf() as port, living(SETTINGS.format(port=port, seconds=1.5)) as house:
             reader, writer = await connect(house, HEAD % (b"/v1/chat/completions", b"content-length", b"6"))
             for _ in range(6):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.35)
                 writer.write(b"[")
             assert (await reader.readuntil(b"\r\n")) == b"HTTP/1.1 400 Bad Request\r\n"
             writer.close()

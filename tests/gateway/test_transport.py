@@ -190,7 +190,7 @@ def test_a_limit_is_of_silence_and_not_of_the_whole(get: Get, loop: LoopFactory)
     async def script(peer: Peer) -> None:
         await peer.answer(CHUNKED)
         for _ in range(12):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.15)
             await peer.send(b"1\r\na\r\n")
         await peer.send(END)
         await peer.head()
@@ -198,7 +198,7 @@ def test_a_limit_is_of_silence_and_not_of_the_whole(get: Get, loop: LoopFactory)
 
     async def main() -> None:
         async with serve(script) as served, LeanTransport() as transport:
-            assert await get(transport, served.url, timeout={"read": 0.5}) == b"a" * 12
+            assert await get(transport, served.url, timeout={"read": 1.5}) == b"a" * 12
             with pytest.raises(httpx.ReadTimeout):
                 await get(transport, served.url, timeout={"read": 0.05})
             assert (transport.open, len(served.peers)) == (0, 1)
