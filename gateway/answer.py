@@ -181,7 +181,13 @@ class Answer(Struct):
 
     def judge(self, finish: Finish) -> Settled:
         """The verdict as of now, without stating it."""
-        return self.plan.output_cap.settle(finish, self.tokens, tool_calls=self.tool_calls)
+        return self.rule.settle(finish, self.tokens, tool_calls=self.tool_calls)
+
+    @property
+    def rule(self) -> OutputCap:
+        """Rule 1, for as many choices as there are: some are asked for by fields that nobody here knows."""
+        rule = self.plan.output_cap
+        return rule if len(self.finishes) <= rule.choices else structs.replace(rule, choices=len(self.finishes))
 
     def settle(self, *, gone: bool = False) -> Settled:
         """The verdict, stated once. `gone`: the finish went out already as it was, so it cannot be raised any more."""
@@ -229,7 +235,7 @@ class Answer(Struct):
 
     def end(self, *, by_itself: bool) -> Turn:
         """The totals. `by_itself`: the upstream said all it had to say, nobody broke off."""
-        turn, usage, rule = self.turn, self.turn.usage, self.plan.output_cap
+        turn, usage, rule = self.turn, self.turn.usage, self.rule
         turn.output_cap, turn.choices = rule.cap or None, rule.choices
         if by_itself or self.finishes:
             settled = self.settle(gone=True)

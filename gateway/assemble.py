@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from gateway.sse import Frame
+from gateway.surrogates import reader
 
 _CHOICES: Final = "choices"
 _FIRST_CHOICES: Final = ("usage", "timings")
@@ -121,8 +122,8 @@ class _Growing:
         return _Choice(self.finish, index, message, logprobs)
 
 
-_CHUNK: Final = msgspec.json.Decoder(dict[str, Raw])
-_PARTS: Final = msgspec.json.Decoder(list[_Part])
+_chunk: Final = reader(dict[str, Raw])
+_parts: Final = reader(list[_Part])
 
 
 class Assembler:
@@ -138,8 +139,8 @@ class Assembler:
     def feed(self, frame: Frame) -> None:
         """Take one frame. What is no chunk of a chat completion says nothing that a body could hold."""
         try:
-            chunk = _CHUNK.decode(frame.data or b"")
-            parts = _PARTS.decode(chunk.get(_CHOICES, b"[]"))
+            chunk = _chunk(frame.data or b"")
+            parts = _parts(bytes(chunk.get(_CHOICES, b"[]")))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         if "error" in chunk and bytes(chunk["error"]) != b"null":

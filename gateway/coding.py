@@ -38,40 +38,56 @@ class Plain:
 
 
 class _Stepwise:
-    """Bytes are undone a few at a time, for a few can stand for very many: what is given stays below 330 KiB."""
+    """Bytes are undone a few at a time, for a few can stand for very many: what is given stays below 330 KiB.
+
+    What was undone before a fault is given before the fault is told.
+    """
 
     NAME: ClassVar[str]
     STEP: ClassVar[int]
     """Coded bytes: of gzip each gives a thousand at most, and every four of zstd 128 KiB."""
+    FURTHER: ClassVar[bytes]
+    """What a further part may begin with: padding behind the last one is no part, and left out as gzip(1) does."""
     ERROR: ClassVar[type[Exception]]
 
     def __init__(self) -> None:
         """Begin."""
         self._part = self._new()
-        self._begun = False
+        self._begun = self._over = False
+        self._fault: Truncated | None = None
 
     def _new(self) -> Any:
         raise NotImplementedError
 
     def feed(self, data: Coded) -> tuple[bytes, Coded]:
         """Undo the coding of one part after the other."""
+        if self._fault is not None:
+            raise self._fault
         plain: list[bytes] = []
         size = at = 0
-        while at < len(data) and size < MOST:
+        while at < len(data) and size < MOST and not self._over:
             if self._part.eof:
+                self._over = data[at] not in self.FURTHER
+                if self._over:
+                    break
                 self._part = self._new()
             self._begun = True
             step = data[at : at + self.STEP]
             try:
                 plain.append(self._part.decompress(step))
             except self.ERROR as error:
-                raise Truncated(str(error)) from None
+                self._fault = Truncated(str(error))
+                if not plain:
+                    raise self._fault from None
+                break
             at += len(step) - len(self._part.unused_data)
             size += len(plain[-1])
-        return b"".join(plain), data[at:]
+        return b"".join(plain), b"" if self._over else data[at:]
 
     def close(self) -> None:
         """An empty body is of no coding, and is taken for an empty one."""
+        if self._fault is not None:
+            raise self._fault
         if self._begun and not self._part.eof:
             raise Truncated(f"the {self.NAME} body ends too early")
 
@@ -79,7 +95,7 @@ class _Stepwise:
 class Gzip(_Stepwise):
     """gzip (also of several members) and zlib's deflate."""
 
-    NAME, STEP, ERROR = "gzip", 256, zlib.error
+    NAME, STEP, FURTHER, ERROR = "gzip", 256, b"\x1f", zlib.error
 
     def _new(self) -> Any:
         return zlib.decompressobj(47)  # 32 + 15: gzip or zlib, as the header says
@@ -88,7 +104,7 @@ class Gzip(_Stepwise):
 class Zstd(_Stepwise):
     """Zstandard."""
 
-    NAME, STEP, ERROR = "zstd", 8, zstandard.ZstdError
+    NAME, STEP, FURTHER, ERROR = "zstd", 8, bytes((0x28, *range(0x50, 0x60))), zstandard.ZstdError
 
     def _new(self) -> Any:
         return zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()

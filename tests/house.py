@@ -22,6 +22,7 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "routes": "words errors",
         "splice": "",
         "sse": "words",
+        "surrogates": "",
         "template": "deltas sse",
         "tokens": "words",
     },
@@ -36,8 +37,8 @@ HOUSE: Final[dict[str, dict[str, str]]] = {
         "rules.refusals": "words calls deltas rules.envelopes rules.patterns rules.wordings",  # its own tables
     },
     "wire": {
-        "dialects": "words calls deltas errors splice sse template dialects",
-        "assemble": "words deltas splice sse",
+        "dialects": "words calls deltas errors splice sse surrogates template dialects",
+        "assemble": "words deltas splice sse surrogates",
     },
     "core": {
         "actions": "words rules",

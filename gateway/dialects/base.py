@@ -1,7 +1,7 @@
 """What every dialect can do. A dialect is a table of facts and these methods: no state, no I/O, one shared instance."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
 
 import msgspec
@@ -145,10 +145,10 @@ def _positive(value: bytes) -> int:
     return int(digits) if len(digits) < len(str(NO_BOUND)) else NO_BOUND
 
 
-def read_object(decoder: msgspec.json.Decoder[AskedT], body: bytes) -> AskedT:
+def read_object(decode: Callable[[bytes], AskedT], body: bytes) -> AskedT:
     """The fields of a request that a rule looks at. Raises BadRequest when the body is no JSON object."""
     try:
-        return decoder.decode(body)
+        return decode(body)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadRequest(f"the request body must be a JSON object: {said}") from None

@@ -24,9 +24,9 @@ from typing import Any, Final
 import msgspec
 
 from gateway import splice
+from gateway.dialects.places import FIELDS, ITEMS, Path
+from gateway.surrogates import decoded
 from gateway.words import DialectName, UpstreamKind
-
-Path = tuple[str, ...]
 
 _FLAT: Final[Mapping[tuple[UpstreamKind, DialectName], Path]] = {
     ("llama.cpp", "chat"): ("thinking_budget_tokens",),
@@ -35,11 +35,6 @@ _FLAT: Final[Mapping[tuple[UpstreamKind, DialectName], Path]] = {
     ("sglang", "chat"): ("custom_params", "thinking_budget"),
 }
 _LLAMA_FIRST: Final[Path] = ("reasoning_budget_tokens",)
-_LEVELS: Final[Mapping[DialectName, tuple[Path, ...]]] = {
-    "chat": (("reasoning_effort",), ("reasoning", "effort"), ("chat_template_kwargs", "reasoning_effort")),
-    "responses": (("reasoning", "effort"),),
-    "messages": (("output_config", "effort"),),
-}
 _NO_BUDGET: Final = -1
 """The caller's word for `as much as you like` on the servers that have one."""
 ANTHROPIC_LEAST: Final = 1024
@@ -59,7 +54,7 @@ def write_budget(dialect: DialectName, kind: UpstreamKind, body: bytes, cap: int
     None: it cannot be said. `model` is needed for gemini alone, whose body does not name it.
     """
     try:
-        asked = msgspec.json.decode(body)
+        asked = decoded(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(asked, dict) or _has_level(dialect, asked):
@@ -106,8 +101,6 @@ def _gemini(body: bytes, asked: dict[str, Any], cap: int, model: str) -> bytes |
     thinking = "thinking_config" if isinstance(inner, dict) and "thinking_config" in inner else "thinkingConfig"
     said = _at(asked, (config, thinking))
     fields = said if isinstance(said, dict) else {}
-    if fields.get("thinkingLevel") is not None or fields.get("thinking_level") is not None:
-        return None
     path = (config, thinking, "thinking_budget" if "thinking_budget" in fields else "thinkingBudget")
     least, thinks = next((row for name, row in GEMINI.items() if model.startswith(name)), GEMINI_OTHER)
     budget = _at(asked, path)
@@ -124,11 +117,13 @@ def _lowered(body: bytes, path: Path, budget: object, cap: int) -> bytes | None:
 
 
 def _has_level(dialect: DialectName, asked: dict[str, Any]) -> bool:
-    if any(_at(asked, path) is not None for path in _LEVELS.get(dialect, ())):
-        return True
-    items = asked.get("messages" if dialect == "messages" else "input")
-    per_item = ("output_config", "effort") if dialect == "messages" else ("reasoning", "effort")
-    return isinstance(items, list) and any(_at(item, per_item) is not None for item in items)
+    """A field for a level says something, a word of the ladder or another; Ollama's `think: true` says none."""
+    said = [_at(asked, path) for path in FIELDS[dialect]]
+    if dialect in ITEMS:
+        name, _, _, inner = ITEMS[dialect]
+        items = asked.get(name)
+        said += [_at(item, inner) for item in items] if isinstance(items, list) else []
+    return any(value is not None and value is not True for value in said)
 
 
 def _at(value: object, path: Path) -> Any:

@@ -16,7 +16,8 @@
 #                         reasoning_details[] (OpenRouter), content[] of type thinking (Mistral): told once
 # reasoning tokens        completion_tokens_details.reasoning_tokens, reasoning_tokens (SGLang)
 # tool calls              tool_calls, function_call
-# errors in a 200         error beside or without choices, object: error (vLLM), error_message (DeepInfra)
+# errors in a 200         error beside or without choices, object: error (vLLM), error_message (DeepInfra), an event
+#                         named error (DashScope)
 #
 # Sources: the types of openai 2.x, the vendors' references, llama.cpp b11434 and b11549 recorded.
 
@@ -45,6 +46,7 @@ from gateway.dialects.chunks import Chunk, deltas_of, finished, one_piece, only_
 from gateway.dialects.levels import level_in
 from gateway.dialects.reading import DONE, DONE_ONLY, UNREADABLE, read, read_identity
 from gateway.errors import CallError
+from gateway.surrogates import decoded, reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
@@ -63,8 +65,8 @@ class Asked(Struct):
     timings_per_token: Any = None
 
 
-_chunk = msgspec.json.Decoder(Chunk).decode
-_asked = msgspec.json.Decoder(Asked)
+_chunk = reader(Chunk)
+_asked = reader(Asked)
 
 
 class Chat(Dialect):
@@ -128,7 +130,7 @@ class Chat(Dialect):
             if data.strip() == DONE:
                 return DONE_ONLY
             raise Malformed from error
-        return one_piece(chunk) or deltas_of(chunk, data)
+        return one_piece(chunk) or deltas_of(chunk, data, named_error=frame.event == b"error")
 
     def read_body(self, body: bytes) -> Sequence[Delta]:
         """What a whole completion says."""
@@ -144,7 +146,7 @@ class Chat(Dialect):
 
     def relabel(self, data: bytes, choice: int, reason: Reason) -> Relabelled:
         """`choices[].finish_reason` of the choice with that index."""
-        indices = [c.index or 0 for c in _chunk(data).choices or ()]
+        indices = [c.place for c in _chunk(data).choices or ()]
         place = ("choices", indices.index(choice), "finish_reason")
         return Relabelled(splice.replace(data, place, msgspec.json.encode(self.said[reason])))
 
@@ -156,7 +158,8 @@ class Chat(Dialect):
         except UNREADABLE:
             return frame.raw
         if not chunk.choices:
-            return None if added.usage and isinstance(chunk.usage, dict) else frame.raw
+            ours = added.usage and isinstance(chunk.usage, dict) and not chunk.failed
+            return None if ours else frame.raw
         # The finish chunk keeps its timings: the server puts them there unasked.
         if added.control and chunk.timings is not None and not any(map(finished, chunk.choices)):
             return sse.rewrite(frame, splice.remove(data, ("timings",)))
@@ -176,7 +179,7 @@ class Chat(Dialect):
 
     def promoted_event(self, like: bytes, text: str, block: int) -> bytes:  # noqa: ARG002 - there are no blocks
         """A content chunk with the id, model and time of the finish chunk."""
-        whole = msgspec.json.decode(like)
+        whole = decoded(like)
         head = {key: whole[key] for key in ("id", "object", "created", "model") if key in whole}
         choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
         return sse.event(msgspec.json.encode(head | {"choices": [choice]}))

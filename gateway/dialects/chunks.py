@@ -1,13 +1,16 @@
 """What one chunk of a chat answer says, in the words of the vendors and their cousins. The table stands in chat.py."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
 from gateway.deltas import Content, Delta, Finish, Reasoning, ToolCall, Usage
 from gateway.dialects.base import FINISH_WORDS, UNFINISHED, count, failure
 from gateway.dialects.reading import ANSWER_ONLY
+
+MOST_DIGITS: Final = 9
+"""Of a choice's number."""
 
 
 class Said(Struct):
@@ -26,12 +29,21 @@ class Said(Struct):
 class Choice(Struct):
     """One entry of `choices`."""
 
-    index: int | None = 0
+    index: Any = 0
     delta: Said | None = None
     message: Said | None = None
     finish_reason: Any = None
     stop_reason: Any = UNSET  # vLLM: the caller's string, a token id, or null
     matched_stop: Any = UNSET  # SGLang: likewise
+
+    @property
+    def place(self) -> int:
+        """Its number, some write it as text or with a fraction; 0 where what stands there is none."""
+        index = self.index
+        if isinstance(index, float) and index.is_integer():
+            return int(index)
+        digits = isinstance(index, str) and index.isascii() and index.isdigit() and len(index) <= MOST_DIGITS
+        return int(index) if digits or type(index) is int else 0
 
 
 class Chunk(Struct):
@@ -45,18 +57,24 @@ class Chunk(Struct):
     timings: Any = None
     error_type: Any = None  # DeepInfra
     error_message: Any = None
+    code: Any = None  # DashScope, in an event named error
+
+    @property
+    def failed(self) -> bool:
+        """It tells an error, whatever it says besides."""
+        return bool(self.error or self.error_message or self.object == "error")
 
 
-def deltas_of(chunk: Chunk, data: bytes) -> list[Delta]:
-    """All that a chunk, or a whole answer, says. `data` is its JSON."""
+def deltas_of(chunk: Chunk, data: bytes, *, named_error: bool = False) -> list[Delta]:
+    """All that a chunk, or a whole answer, says. `data` is its JSON; `named_error`: so its event is called."""
     deltas: list[Delta] = []
     usage = _usage(chunk)
     for choice in chunk.choices or ():
         # The count of a whole answer is no running one: the text is in it.
         _read_choice(choice, _running(chunk, usage) if choice.delta is not None else None, deltas)
-    error = chunk.error or chunk.error_message or (chunk.object == "error" or None)
-    if error:
-        deltas.append(failure(error if isinstance(error, dict) else {"type": chunk.error_type}, data))
+    if chunk.failed or (named_error and chunk.choices is None):
+        error, beside = chunk.error or chunk.error_message, {"type": chunk.error_type, "code": chunk.code}
+        deltas.append(failure(error if isinstance(error, dict) else beside, data))
     if usage is not None:
         deltas.append(usage)
     return deltas
@@ -93,7 +111,7 @@ def only_reasoning(said: Said) -> str:
 
 
 def _read_choice(choice: Choice, running: int | None, deltas: list[Delta]) -> None:
-    index = choice.index or 0
+    index = choice.place
     said = choice.delta or choice.message
     if said is not None:
         text = _reasoning(said)

@@ -46,6 +46,7 @@ from gateway.dialects.base import (
 from gateway.dialects.levels import level_in
 from gateway.dialects.reading import ANSWER_ONLY, DONE, DONE_ONLY, UNJUDGED, UNREADABLE, Untouched, identity, read
 from gateway.errors import CallError
+from gateway.surrogates import decoded, reader
 from gateway.words import DialectName, Reason
 
 BLOCKED: Final = "IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR ESCALATION JAILBREAK"
@@ -125,9 +126,9 @@ class Asked(Struct):
     snake: Any = field(name="generation_config", default=None)
 
 
-_answer = msgspec.json.Decoder(Answer).decode
-_head = msgspec.json.Decoder(Head).decode
-_asked = msgspec.json.Decoder(Asked)
+_answer = reader(Answer)
+_head = reader(Head)
+_asked = reader(Asked)
 
 
 class Gemini(Untouched):
@@ -213,7 +214,7 @@ class Gemini(Untouched):
 
     def promoted_event(self, like: bytes, text: str, block: int) -> bytes:  # noqa: ARG002 - parts have no number
         """An event with one part of text, and id and model of the event that ends the turn."""
-        whole = msgspec.json.decode(like)
+        whole = decoded(like)
         head = {key: whole[key] for key in ("responseId", "modelVersion") if key in whole}
         candidate = {"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}
         return sse.event(msgspec.json.encode({"candidates": [candidate], **head}))

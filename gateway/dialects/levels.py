@@ -5,42 +5,16 @@ turned on, Gemini's budget gives way to `thinkingLevel`, Anthropic's `thinking: 
 default form stands). Where nothing carries a level it is written into the dialect's primary field.
 """
 
-# dialect    words                                              off is also                      primary field
-# ---------  -------------------------------------------------  -------------------------------  ----------------------
-# chat       reasoning_effort (or .effort: LiteLLM)             thinking.type disabled           reasoning_effort
-#            reasoning.effort (OpenRouter)                      reasoning.enabled false
-#            chat_template_kwargs.reasoning_effort (vLLM, ...)  ....enable_thinking false
-#            think (Ollama)                                     think false
-#            google.thinking_config.thinking_level              ....thinking_budget 0
-# responses  reasoning.effort, and of configuration updates     reasoning.enabled false          reasoning.effort
-#            in input[], the last of which counts
-# messages   output_config.effort, and of system messages,      thinking.type disabled           output_config.effort
-#            the last of which counts
-# gemini     generationConfig.thinkingConfig.thinkingLevel,     ....thinkingBudget 0             ....thinkingLevel
-#            also in snake case
-#
-# Sources: the vendors' own SDKs and documents, 2026-11. null and absent are the model's default, not off.
-
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from gateway import splice
 from gateway.calls import NO_LEVEL_SENT, Sent
+from gateway.dialects.places import ITEMS, LEVEL_KEYS, PRIMARY, SWITCHES, THINKING, WORDS, Path, Switch
+from gateway.surrogates import decoded, reader
 from gateway.words import LADDER, DialectName, Level, level_of
-
-Path: TypeAlias = tuple[str | int, ...]
-
-
-class Switch(NamedTuple):
-    """A field one value of which means `off`. `on` is what it is turned to, as JSON; None: the field goes."""
-
-    path: Path
-    off: str | bool
-    on: bytes | None
-    beside: Path | None = None
-    """Where the level is written then, if no other place carries one; None: in the primary field."""
 
 
 class Place(NamedTuple):
@@ -52,58 +26,6 @@ class Place(NamedTuple):
     form: Literal["word", "switch", "budget"]
 
 
-def _paths(*dotted: str) -> tuple[Path, ...]:
-    return tuple(tuple(path.split(".")) for path in dotted)
-
-
-_GOOGLE: Final = _paths("google", "extra_body.google")
-_CONFIGS: Final = _paths(
-    "generationConfig.thinkingConfig", "generationConfig.thinking_config",
-    "generation_config.thinking_config", "generation_config.thinkingConfig",
-)  # fmt: skip
-_THINKING: Final[Mapping[DialectName, tuple[Path, ...]]] = {
-    "gemini": _CONFIGS,
-    "chat": tuple((*google, config) for google in _GOOGLE for config in ("thinking_config", "thinkingConfig")),
-}
-"""Google's thinking configuration: a level or a budget, never both."""
-_LEVEL_KEYS: Final[Mapping[str, str]] = {"thinkingBudget": "thinkingLevel", "thinking_budget": "thinking_level"}
-
-WORDS: Final[Mapping[DialectName, tuple[Path, ...]]] = {
-    "chat": _paths(
-        "reasoning_effort", "reasoning_effort.effort", "reasoning.effort", "chat_template_kwargs.reasoning_effort",
-        "chat_template_kwargs.reasoning_strength", "chat_template_args.reasoning_effort", "think",
-    ),
-    "responses": _paths("reasoning.effort"),
-    "messages": _paths("output_config.effort"),
-    "gemini": (),
-}  # fmt: skip
-SWITCHES: Final[Mapping[DialectName, tuple[Switch, ...]]] = {
-    "chat": (
-        Switch(("thinking", "type"), off="disabled", on=b'"enabled"'),
-        Switch(("reasoning", "enabled"), off=False, on=b"true", beside=("reasoning", "effort")),
-        Switch(("enable_thinking",), off=False, on=b"true"),
-        Switch(("chat_template_kwargs", "enable_thinking"), off=False, on=b"true"),
-        Switch(("chat_template_kwargs", "thinking"), off=False, on=b"true"),
-        Switch(("chat_template_args", "enable_thinking"), off=False, on=b"true"),
-    ),
-    "responses": (Switch(("reasoning", "enabled"), off=False, on=b"true"),),
-    "messages": (
-        Switch(("thinking", "type"), off="disabled", on=None),
-        Switch(("thinking", "type"), off="between_tools", on=None),
-    ),
-    "gemini": (),
-}
-PRIMARY: Final[Mapping[DialectName, Path]] = {
-    "chat": ("reasoning_effort",),
-    "responses": ("reasoning", "effort"),
-    "messages": ("output_config", "effort"),
-    "gemini": ("generationConfig", "thinkingConfig", "thinkingLevel"),
-}
-ITEMS: Final[Mapping[DialectName, tuple[str, str, str, Path]]] = {
-    "responses": ("input", "type", "configuration_update", ("reasoning", "effort")),
-    "messages": ("messages", "role", "system", ("output_config", "effort")),
-}
-"""List, and which of its items carry a level where: the last one counts."""
 _CONTENT: Final = frozenset((
     "messages", "input", "contents", "tools", "functions", "system", "systemInstruction", "system_instruction",
     "instructions", "prompt",
@@ -111,13 +33,20 @@ _CONTENT: Final = frozenset((
 """What was said, not how to answer: a word in there is no setting."""
 _MOST_SETTINGS: Final = 2_000
 _VERTEX: Final = "THINKING_LEVEL_"
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_fields = reader(dict[str, msgspec.Raw])
+_items = reader(list[msgspec.Raw])
 
 
 def level_in(dialect: DialectName, body: bytes) -> Level | None:
-    """The same as `read_level`, at the price of two searches for the many calls that carry none."""
-    return read_level(dialect, body) if body.find(b"ffort") >= 0 or body.find(b"hink") >= 0 else None
+    """The same as `read_level`, at the price of a few searches for the many calls that carry none."""
+    if (
+        body.find(b"ffort") < 0
+        and body.find(b"hink") < 0
+        and body.find(b'"enabled"') < 0
+        and body.find(b"_strength") < 0
+    ):
+        return None
+    return read_level(dialect, body)
 
 
 def read_level(dialect: DialectName, body: bytes) -> Level | None:
@@ -155,7 +84,7 @@ def write_level(dialect: DialectName, body: bytes, level: Level, *, refused: Lev
             home = home or switch.beside
         elif place.form == "budget" and not words:
             body = splice.remove(body, place.path)
-            key = _LEVEL_KEYS.get(str(place.path[-1]))
+            key = LEVEL_KEYS.get(str(place.path[-1]))
             home = home or ((*place.path[:-1], key) if key else None)
     if not words:
         like = "UPPER" if dialect == "gemini" else None
@@ -191,13 +120,14 @@ def _places(dialect: DialectName, top: Mapping[str, msgspec.Raw]) -> list[Place]
         value = _at(top, path)
         if (level := _word(path, value)) is not None:
             places.append(Place(path, value, level, "word"))
-    for config in _present(_THINKING.get(dialect, ()), top):
-        for budget_key, level_key in _LEVEL_KEYS.items():
+    for config in _present(THINKING.get(dialect, ()), top):
+        for budget_key, level_key in LEVEL_KEYS.items():
             value, budget = _at(top, (*config, level_key)), _at(top, (*config, budget_key))
             if (level := _word(config, value)) is not None:
                 places.append(Place((*config, level_key), value, level, "word"))
             if budget is not None:
-                places.append(Place((*config, budget_key), budget, "off" if _is_zero(budget) else None, "budget"))
+                none = type(budget) in (int, float) and budget == 0
+                places.append(Place((*config, budget_key), budget, "off" if none else None, "budget"))
     for switch in SWITCHES[dialect]:
         if switch.path[0] not in top:
             continue
@@ -240,10 +170,6 @@ def _word(path: Path, value: object) -> Level | None:
     return "off" if value is False and path == ("think",) else None
 
 
-def _is_zero(budget: object) -> bool:
-    return type(budget) in (int, float) and budget == 0
-
-
 def _spelt(level: Level, *, like: object) -> bytes:
     """The level as the place had it: in capitals, with Vertex's prefix, or as most write it."""
     word: str = "none" if level == "off" else level
@@ -280,7 +206,7 @@ def _top(body: bytes) -> dict[str, msgspec.Raw]:
 
 def _decoded(raw: msgspec.Raw | None) -> Any:
     try:
-        return None if raw is None else msgspec.json.decode(raw)
+        return None if raw is None else decoded(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -55,6 +55,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
+from gateway.surrogates import reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
@@ -119,8 +120,8 @@ class Asked(Struct):
     stop_sequences: Any = None
 
 
-_event = msgspec.json.Decoder(Event).decode
-_asked = msgspec.json.Decoder(Asked)
+_event = reader(Event)
+_asked = reader(Asked)
 
 
 class Messages(Untouched):

@@ -10,6 +10,7 @@ from gateway.calls import Call
 from gateway.deltas import Content, Delta, Done, Identity, Unjudged
 from gateway.dialects.base import Additions, Dialect, Malformed
 from gateway.sse import Frame
+from gateway.surrogates import reader
 
 NOTHING: Final[Sequence[Delta]] = ()
 ANSWER_ONLY: Final[Sequence[Delta]] = (Content(),)
@@ -40,7 +41,7 @@ class _Head(Struct):
     model: object = None
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_head = reader(_Head)
 
 
 def read(decode: Callable[[bytes], ReadT], data: bytes) -> ReadT:

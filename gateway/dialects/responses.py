@@ -15,8 +15,7 @@
 # errors in a 200         event error, flat {type, code, message, param} or nested in `error`; response.error
 #
 # A relabelled turn says so in four places at once: the event's name, `type`, response.status and
-# response.incomplete_details. Items keep their own status.
-# Sources: the types of openai 2.x; llama.cpp b11434 recorded.
+# response.incomplete_details. Items keep their own status. Sources: the types of openai 2.x; llama.cpp b11434 recorded.
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -53,6 +52,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
+from gateway.surrogates import reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 
@@ -130,9 +130,9 @@ class Asked(Struct):
 
 
 _json = msgspec.json.encode
-_event = msgspec.json.Decoder(Event).decode
-_response = msgspec.json.Decoder(Response).decode
-_asked = msgspec.json.Decoder(Asked)
+_event = reader(Event)
+_response = reader(Response)
+_asked = reader(Asked)
 
 
 class Responses(Untouched):

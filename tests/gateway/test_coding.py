@@ -97,6 +97,32 @@ def test_a_window_beyond_what_http_allows() -> None:
         all_of(Zstd(), coded)
 
 
+@pytest.mark.parametrize("padding", [b"\0", b"\0" * 700, b"\r\n", b"trailing"], ids=repr)
+@pytest.mark.parametrize("coding", [b"gzip", b"X-GZIP ", b"deflate", b"zstd"])
+@pytest.mark.parametrize("apart", [True, False], ids=["in a read of its own", "in one read"])
+def test_padding_is_left_out(coding: bytes, padding: bytes, apart: bool) -> None:
+    """As gzip(1) does: what stands behind the last part and is none takes nothing from it, however it was cut."""
+    undo, coded = decoder(coding), CODINGS[coding](b"a whole answer")
+    assert undo is not None
+    plain = b"".join(all_of(undo, data) for data in ([coded, padding] if apart else [coded + padding]))
+    undo.close()
+    assert plain == b"a whole answer"
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"zstd"])
+def test_what_came_before_a_fault_is_given_first(coding: bytes) -> None:
+    """A part that is broken takes nothing from those before it; then the fault is told, and told again."""
+    undo, whole = decoder(coding), CODINGS[coding](b"said")
+    assert undo is not None
+    plain, left = undo.feed(whole + whole[:4] + b"\xff" * 300)
+    assert plain == b"said"
+    for _ in range(2):
+        with pytest.raises(Truncated):
+            undo.feed(left)
+        with pytest.raises(Truncated):
+            undo.close()
+
+
 def test_an_unknown_coding_is_nobodys() -> None:
     """Whoever asks passes such a body on unread."""
     assert decoder(b"br") is None

@@ -168,6 +168,12 @@ def test_rows(dialect: DialectName, kind: UpstreamKind, asked: Json, expected: J
         pytest.param("chat", "llama.cpp", {"reasoning_effort": "high"}, id="chat effort"),
         pytest.param("chat", "vllm", {"reasoning": {"effort": "low"}}, id="nested chat effort"),
         pytest.param("chat", "sglang", {"chat_template_kwargs": {"reasoning_effort": "low"}}, id="template effort"),
+        pytest.param("chat", "vllm", {"chat_template_kwargs": {"reasoning_strength": "high"}}, id="template strength"),
+        pytest.param("chat", "vllm", {"think": "high"}, id="Ollama's word"),
+        pytest.param("chat", "vllm", {"think": False}, id="Ollama's no"),
+        pytest.param(
+            "chat", "llama.cpp", {"google": {"thinking_config": {"thinking_level": "low"}}}, id="Google's in chat"
+        ),
         pytest.param("responses", "llama.cpp", {"reasoning": {"effort": "low"}}, id="responses effort"),
         pytest.param("responses", "llama.cpp", {"input": [{"reasoning": {"effort": "low"}}]}, id="an item's effort"),
         pytest.param(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.calls import NO_LEVEL_SENT, Sent
-from gateway.dialects.levels import read_level, read_sent, write_level
+from gateway.dialects.levels import level_in, read_level, read_sent, write_level
+from gateway.dialects.places import FIELDS, SWITCHES, Path
 from gateway.words import DIALECTS, LADDER, DialectName, Level
 
 GEMINI = '{"generationConfig": {"thinkingConfig": {%s}}}'
@@ -137,6 +138,24 @@ def test_what_is_no_level_is_none(dialect: DialectName, body: dict[str, Any]) ->
     """Modes, budgets, unknown words and words of the conversation are no level sent."""
     assert read_level(dialect, json.dumps(body).encode()) is None
     assert read_sent(dialect, json.dumps(body).encode()).levels == ()
+
+
+EVERYWHERE = [
+    *((dialect, path, "high", "high") for dialect, paths in FIELDS.items() for path in paths),
+    *((dialect, one.path, one.off, "off") for dialect, switches in SWITCHES.items() for one in switches),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "path", "value", "level"),
+    [pytest.param(*row, id=f"{row[0]} {'.'.join(map(str, row[1]))} {row[2]}") for row in EVERYWHERE],
+)
+def test_no_field_is_overlooked(dialect: DialectName, path: Path, value: object, level: Level) -> None:
+    """Whether there is a level at all is found out by searching for a few bytes, and each field has some of them."""
+    body = value
+    for step in reversed(path):
+        body = {step: body}
+    assert level_in(dialect, json.dumps(body).encode()) == level
 
 
 def test_words_of_other_settings_are_told() -> None:
