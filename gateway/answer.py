@@ -134,7 +134,8 @@ class Answer(Struct):
     def _use(self, usage: Usage) -> None:
         """Take a usage: it replaces the last one, save where the server sends one per choice.
 
-        What it does not tell stays as it was told before (messages: the input stands in the first event).
+        What it does not tell stays as it was told before (messages: the input stands in the first event; some servers
+        repeat the input alone at the end).
         """
         last = self.turn.usage
         if last is not None:
@@ -142,6 +143,8 @@ class Answer(Struct):
                 outputs = (last.output, usage.output)
                 total = None if None in outputs else sum(n for n in outputs if n is not None)
                 usage = structs.replace(usage, output=total)
+            if usage.output is None and not usage.part:
+                usage = structs.replace(usage, output=last.output)
             if usage.input is None or (usage.cached is None and last.cached):
                 usage = structs.replace(usage, input=last.input, cached=last.cached)
             if usage.reasoning is None and last.reasoning is not None:

@@ -52,10 +52,6 @@ class Hold:
         self._frames.append(held)
         self._size += len(held.raw)
 
-    def holds(self, choice: int) -> bool:
-        """Whether a finish of this choice waits."""
-        return any(finish.choice == choice for held in self._frames for finish in held.finishes)
-
     def release(self) -> list[Held]:
         """All that waits, in order; open again."""
         frames, self._frames, self._size = self._frames, [], 0

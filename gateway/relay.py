@@ -210,7 +210,7 @@ class Relay:
         finishes: list[Finish] = []
         for delta in deltas:
             if isinstance(delta, PIECES):
-                if self._hold and self._hold.holds(delta.choice):
+                if self._hold:  # of this choice, or of another: then the usage is a sum
                     self._let_go(more=True)
                 self._guarded = self._refused
             finishes += self.answer.hear((delta,), again=self._every)
@@ -226,8 +226,8 @@ class Relay:
             self._hold.add(held)
         else:
             self._send(held, upgraded=False, more=self._every)
-        known = told and not self._every and bool(self.answer.finishes) and self._plan.output_cap.choices == 1
-        if known or self.answer.over:
+        known = told and not self._every and self.answer.tokens is not None and self._plan.output_cap.choices == 1
+        if (known and self.answer.finishes) or self.answer.over:
             self._settle()
         elif self._hold.full:
             self._let_go()

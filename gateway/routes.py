@@ -20,7 +20,10 @@ CHAT: Final = Route("chat", "/v1/chat/completions", judged=True)
 RESPONSES: Final = Route("responses", "/v1/responses", judged=True)
 MESSAGES: Final = Route("messages", "/v1/messages", judged=True)
 JUDGED: Final = {route.template: route for route in (CHAT, RESPONSES, MESSAGES)}
-GEMINI_CALL: Final = re.compile(r"/(v1beta|v1alpha|v1)/models/[^/:]+:(generateContent|streamGenerateContent)")
+GEMINI_CALL: Final = re.compile(
+    r"/(v1beta|v1alpha|v1)/models/[^/:]+(?::|%3[Aa])(generateContent|streamGenerateContent)"
+)
+"""Some clients escape the colon."""
 GEMINI: Final = {
     (version, action): Route("gemini", f"/{version}/models/{{model}}:{action}", judged=True)
     for version in ("v1beta", "v1alpha", "v1")

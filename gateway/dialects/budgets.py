@@ -45,6 +45,8 @@ GEMINI: Final[Mapping[str, tuple[int, bool]]] = {
 }
 """The least budget, and whether the model thinks when it is told nothing; by the beginning of its name."""
 GEMINI_OTHER: Final = (512, False)
+DO_NOT_THINK: Final = ("image", "tts", "audio")
+"""In the rest of a model's name: it draws or speaks, and may refuse to think."""
 """Other models are given a budget only where the caller named one: those that take levels refuse it."""
 
 
@@ -81,7 +83,7 @@ def has_budget(dialect: DialectName, kind: UpstreamKind) -> bool:
 def _messages(kind: UpstreamKind, body: bytes, asked: dict[str, Any], cap: int) -> bytes | None:
     path, given = ("thinking", "budget_tokens"), _at(asked, ("thinking", "type"))
     if kind == "llama.cpp":
-        if not _fits(asked, path) or given == "disabled":
+        if not _fits(asked, path) or given in {"disabled", "between_tools"}:
             return None
         if given != "enabled":
             body = splice.put(body, ("thinking", "type"), b'"enabled"')
@@ -102,11 +104,15 @@ def _gemini(body: bytes, asked: dict[str, Any], cap: int, model: str) -> bytes |
     said = _at(asked, (config, thinking))
     fields = said if isinstance(said, dict) else {}
     path = (config, thinking, "thinking_budget" if "thinking_budget" in fields else "thinkingBudget")
-    least, thinks = next((row for name, row in GEMINI.items() if model.startswith(name)), GEMINI_OTHER)
+    least, thinks = next((row for name, row in GEMINI.items() if _is_model(model, name)), GEMINI_OTHER)
     budget = _at(asked, path)
     if not _fits(asked, path) or cap < least or (budget is None and not thinks):
         return None
     return _lowered(body, path, budget, cap)
+
+
+def _is_model(model: str, name: str) -> bool:
+    return model.startswith(name) and not any(part in model[len(name) :] for part in DO_NOT_THINK)
 
 
 def _lowered(body: bytes, path: Path, budget: object, cap: int) -> bytes | None:

@@ -21,6 +21,7 @@
 # A stream without ?alt=sse is one JSON array. No rule acts in it: it passes as it comes and its turn is not judged.
 # Sources: the types of google-genai 1.x to 3.x and their docstrings.
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
@@ -44,7 +45,17 @@ from gateway.dialects.base import (
     usable_cap,
 )
 from gateway.dialects.levels import level_in
-from gateway.dialects.reading import ANSWER_ONLY, DONE, DONE_ONLY, UNJUDGED, UNREADABLE, Untouched, identity, read
+from gateway.dialects.reading import (
+    ANSWER_ONLY,
+    DONE,
+    DONE_ONLY,
+    UNJUDGED,
+    UNREADABLE,
+    Untouched,
+    error_alone,
+    identity,
+    read,
+)
 from gateway.errors import CallError
 from gateway.surrogates import decoded, reader
 from gateway.words import DialectName, Reason
@@ -126,6 +137,8 @@ class Asked(Struct):
     snake: Any = field(name="generation_config", default=None)
 
 
+_COLON: Final = re.compile(r":|%3[aA](?=\w+$)")
+"""Between model and action; some clients escape it."""
 _answer = reader(Answer)
 _head = reader(Head)
 _asked = reader(Asked)
@@ -147,7 +160,7 @@ class Gemini(Untouched):
     def read_call(self, path: str, query: bytes, headers: HeaderList, body: bytes) -> Call:
         """What the caller asked; raises BadRequest when the body is no object."""
         asked = read_object(_asked, body)
-        model, _, action = path.rpartition("/")[2].partition(":")
+        model, action = [*_COLON.split(path.rpartition("/")[2], maxsplit=1), ""][:2]
         stream = action == "streamGenerateContent"
         return Call(
             dialect="gemini",
@@ -176,9 +189,9 @@ class Gemini(Untouched):
             raise Malformed from error
 
     def read_body(self, body: bytes) -> Sequence[Delta]:
-        """What a whole answer says. An array is a stream without events: it is not judged."""
+        """What a whole answer says. An array is a stream without events: it is not judged, save for an error alone."""
         if body.lstrip().startswith(b"["):
-            return UNJUDGED
+            return error_alone(body) or UNJUDGED
         answer = read(_answer, body)
         deltas = _read(answer, body)
         if not deltas and answer.candidates is None:

@@ -160,7 +160,7 @@ class Messages(Untouched):
         try:
             event = _event(data)
         except UNREADABLE:
-            return unreadable(data, KNOWN)
+            return unreadable(frame, KNOWN)
         kind, delta = event.type, event.delta
         if kind == "content_block_delta" and delta is not None:
             if delta.type == "text_delta":
@@ -174,8 +174,8 @@ class Messages(Untouched):
             return _usage(event.message.usage)
         if kind == "message_stop":
             return DONE_ONLY
-        if kind == "error":
-            return [failure(event.error, data)]
+        if kind == "error" or frame.event == b"error" or (kind is None and event.error):
+            return [failure(event.error or {"type": kind}, data)]
         return NOTHING
 
     def read_body(self, body: bytes) -> Sequence[Delta]:

@@ -1,5 +1,6 @@
 """What the dialects share: reading JSON that should be theirs, and letting pass what needs no change."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -8,7 +9,7 @@ from msgspec import Struct
 
 from gateway.calls import Call
 from gateway.deltas import Content, Delta, Done, Identity, Unjudged
-from gateway.dialects.base import Additions, Dialect, Malformed
+from gateway.dialects.base import Additions, Dialect, Malformed, failure
 from gateway.sse import Frame
 from gateway.surrogates import reader
 
@@ -41,7 +42,13 @@ class _Head(Struct):
     model: object = None
 
 
+class _Error(Struct):
+    error: object = None
+
+
+_ERROR_ALONE: Final = re.compile(rb'\s*\[\s*\{\s*"error"\s*:')
 _head = reader(_Head)
+_errors = reader(list[_Error])
 
 
 def read(decode: Callable[[bytes], ReadT], data: bytes) -> ReadT:
@@ -52,17 +59,29 @@ def read(decode: Callable[[bytes], ReadT], data: bytes) -> ReadT:
         raise Malformed from error
 
 
-def unreadable(data: bytes, known: frozenset[str]) -> Sequence[Delta]:
+def unreadable(frame: Frame, known: frozenset[str]) -> Sequence[Delta]:
     """What an event says that could not be read: `[DONE]` ends the turn, a type not `known` says nothing.
 
-    Raises Malformed for everything else. Types of the future may hold any shape in fields that have one today.
+    Raises Malformed for everything else but an error. Types of the future may hold any shape in fields that have one
+    today.
     """
+    data = frame.data or b""
     if data.strip() == DONE:
         return DONE_ONLY
     kind = read(_head, data).type
+    if frame.event == b"error":
+        return [failure({"type": kind}, data)]
     if isinstance(kind, str) and kind not in known:
         return NOTHING
     raise Malformed
+
+
+def error_alone(body: bytes) -> Sequence[Delta]:
+    """The error in an array of one, as Google wraps some; nothing in other bodies."""
+    if not _ERROR_ALONE.match(body):
+        return NOTHING
+    items = read(_errors, body)
+    return [failure(items[0].error, body)] if len(items) == 1 else NOTHING
 
 
 def read_identity(data: bytes) -> Identity:

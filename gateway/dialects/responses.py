@@ -165,20 +165,18 @@ class Responses(Untouched):
         try:
             event = _event(data)
         except UNREADABLE:
-            return unreadable(data, KNOWN)
+            return unreadable(frame, KNOWN)
         kind, delta = event.type, event.delta
-        if kind is None:
-            return NOTHING
         if kind in SHOWN:
             return ANSWER_ONLY if delta else NOTHING
         if kind in (THOUGHT, SUMMARY):
             return [Reasoning(delta, summary=kind == SUMMARY)] if isinstance(delta, str) and delta else NOTHING
         if kind in CALLING or (kind == ITEM and event.item is not None and _calls(event.item)):
             return [ToolCall()]
-        if kind in LAST and event.response is not None:
+        if kind is not None and kind in LAST and event.response is not None:
             told = [delta for delta in _output(event.response) if not isinstance(delta, Reasoning)]
             return [*told, *_end(event.response, LAST[kind], data), Done()]
-        if kind == "error":
+        if kind == "error" or frame.event == b"error" or (kind is None and event.error):
             return [failure(event.error or {"type": event.code}, data)]
         return NOTHING
 

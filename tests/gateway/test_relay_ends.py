@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.dialects import DIALECTS
 from gateway.rules.thinking_cap import GiveUp, ThinkingCap
 from tests.gateway.plays import DONE, Stage, chunk, sse, text, thought, usage
 
@@ -47,3 +48,18 @@ def test_what_a_call_that_was_given_up_still_holds_is_dropped() -> None:
 def test_a_control_call_nobody_made_changes_nothing() -> None:
     """Without a cap there is nothing to tell."""
     assert Stage().relay.control_answered("ended") == []
+
+
+@pytest.mark.parametrize("every", [False, True], ids=["chat", "gemini"])
+def test_a_finish_does_not_wait_where_another_choice_goes_on(every: bool) -> None:
+    """What is used is a sum then, which nobody can tell apart: the held frame goes as it was, with what follows it."""
+    if every:
+        said = b'data: {"candidates":[{"index":%d,"content":{"parts":[{"text":"a"}]}%b}],"usageMetadata":{"candidatesTokenCount":70}}\n\n'
+        first, other = said % (0, b',"finishReason":"STOP"'), said % (1, b"")
+        stage = Stage(DIALECTS["gemini"])
+    else:
+        first, other, stage = STOP, chunk({"content": "b"}, choice={"index": 1}), Stage()
+    assert stage.feed(first) == b""
+    assert stage.relay.holding
+    assert stage.feed(other) == first + other
+    assert not stage.relay.holding

@@ -90,6 +90,9 @@ ROWS = [
         "llama.cpp messages under the cap stays",
     ),
     row("messages", "llama.cpp", {"thinking": {"type": "disabled"}}, None, "llama.cpp messages with thinking off"),
+    row(
+        "messages", "llama.cpp", {"thinking": {"type": "between_tools"}}, None, "llama.cpp messages between tools alone"
+    ),
     row("messages", "llama.cpp", {"thinking": "yes"}, None, "llama.cpp messages with a thinking that is no object"),
     row("chat", "vllm", {}, {"thinking_token_budget": CAP}, "vLLM chat gets the cap"),
     row(
@@ -205,6 +208,8 @@ def test_never_beside_a_level(dialect: DialectName, kind: UpstreamKind, asked: J
         pytest.param(
             "gemini-2.5-flash-lite", 511, gemini(thinkingBudget=600), None, id="2.5 Flash-Lite under its least"
         ),
+        pytest.param("gemini-2.5-flash-image", CAP, {}, None, id="a model that draws gets none"),
+        pytest.param("gemini-2.5-pro-preview-tts", CAP, {}, None, id="a model that speaks gets none"),
         pytest.param("gemini-3.8-flash", CAP, {}, None, id="a model of levels gets no budget"),
         pytest.param("gemini-3.8-flash", CAP, gemini(thinkingBudget=9000), CAP, id="unless its caller named one"),
     ],

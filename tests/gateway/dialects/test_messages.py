@@ -212,6 +212,28 @@ def test_a_word_without_usage_waits_for_it() -> None:
     assert played.turn.verdict == "upgraded"
 
 
+@pytest.mark.parametrize(
+    "usages",
+    [
+        pytest.param([b'{"output_tokens":20}', b'{"input_tokens":5}'], id="the input alone, later"),
+        pytest.param([b'{"output_tokens":20}', b'{"output_tokens":null}'], id="a null, later"),
+        pytest.param([b'{"output_tokens":20}', b'{"output_tokens":-1}'], id="a number that is none, later"),
+        pytest.param([b'{"input_tokens":5}', b'{"output_tokens":20}'], id="the input first"),
+    ],
+)
+@pytest.mark.parametrize("last", [0, 1], ids=["beside the first", "beside the last"])
+def test_an_output_that_was_told_stays_told(usages: list[bytes], last: int) -> None:
+    """The last one seen counts, and what says nothing of it takes nothing away, wherever the word stands."""
+    word = [b'"end_turn"' if number == last else b"null" for number in range(2)]
+    events = [
+        b'data: {"type":"message_delta","delta":{"stop_reason":%b},"usage":%b}\n\n' % pair
+        for pair in zip(word, usages, strict=True)
+    ]
+    played = play(wire("messages", "text.sse"), *events, b'data: {"type":"message_stop"}\n\n', cap=OutputCap(cap=10))
+    assert (played.turn.verdict, played.turn.usage_missing) == ("upgraded", False)
+    assert played.out.count(b"max_tokens") == 1
+
+
 def test_promoted_thinking_is_a_block_of_its_own() -> None:
     """It stands behind the thinking block, before the end, and has the number that follows."""
     answer = wire("messages", "nothing-but-thinking.sse")
