@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from gateway.sse import Frame
-from gateway.surrogates import reader
+from gateway.surrogates import UNREADABLE, reader
 
 _CHOICES: Final = "choices"
 _FIRST_CHOICES: Final = ("usage", "timings")
@@ -141,7 +141,7 @@ class Assembler:
         try:
             chunk = _chunk(frame.data or b"")
             parts = _parts(bytes(chunk.get(_CHOICES, b"[]")))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return
         if "error" in chunk and bytes(chunk["error"]) != b"null":
             self.error = frame.data

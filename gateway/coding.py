@@ -65,10 +65,11 @@ class _Stepwise:
             raise self._fault
         plain: list[bytes] = []
         size = at = 0
-        while at < len(data) and size < MOST and not self._over:
+        while at < len(data) and size < MOST:
             if self._part.eof:
-                self._over = data[at] not in self.FURTHER
+                self._over = self._over or data[at] not in self.FURTHER
                 if self._over:
+                    at = len(data)
                     break
                 self._part = self._new()
             self._begun = True
@@ -82,7 +83,7 @@ class _Stepwise:
                 break
             at += len(step) - len(self._part.unused_data)
             size += len(plain[-1])
-        return b"".join(plain), b"" if self._over else data[at:]
+        return b"".join(plain), data[at:]
 
     def close(self) -> None:
         """An empty body is of no coding, and is taken for an empty one."""

@@ -77,13 +77,11 @@ class Delivery(Struct):
 
     def left(self) -> bytes | None:
         """Of a stream that is stopped under way, what came whole and did not go out yet; None: it is no stream."""
-        relay = self.relay
-        if not isinstance(relay, Relay):
+        if not isinstance(self.relay, Relay):
             return None
-        actions = relay.close() if relay.over else relay.broken()
-        return b"".join(action.data for action in actions if isinstance(action, Forward))
+        return b"".join(action.data for action in self.relay.broken() if isinstance(action, Forward))
 
-    async def last(self, left: bytes, turn: Turn | None, error: CallError | None = None) -> None:
+    async def last(self, turn: Turn | None, error: CallError | None = None, left: bytes = b"") -> None:
         """End a stream: what is left of it, its facts for who asked, and why it ends here if it had not ended."""
         context = self._context
         event = context.dialect.error_event(error) if error is not None else b""
@@ -138,7 +136,7 @@ class Delivery(Struct):
         if failed is not None and not relay.answer.started and not self._retry.in_scope:
             self._retry.refused(answer.status, failed.text, joined(self._sent))  # stated, never retried
         turn = self.end(by_itself=True)
-        await self.last(b"", turn)
+        await self.last(turn)
         return CallFinished(outcome=relay.outcome, status=answer.status, turn=turn)
 
     async def _broken(self, answer: UpstreamAnswer, relay: Relay, stop: Stop) -> Delivered:
@@ -147,7 +145,7 @@ class Delivery(Struct):
         turn = self.end(by_itself=False)
         if context.caller.status is None:
             raise error
-        await self.last(b"", turn, error)
+        await self.last(turn, error)
         outcome = "stream_error" if isinstance(error, UpstreamBroken) else error.outcome
         return CallFailed(outcome=outcome, status=answer.status, code=error.code, turn=turn)
 

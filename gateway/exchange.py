@@ -98,7 +98,7 @@ class Exchange(Struct):
         if not isinstance(ending, CallFinished):
             ending = CallFailed(outcome="stream_error", status=status, code=error.code, turn=ending.turn)
         if delivery is not None and left is not None and self._context.caller.room() is None:
-            await delivery.last(left, ending.turn, error if isinstance(ending, CallFailed) else None)
+            await delivery.last(ending.turn, error if isinstance(ending, CallFailed) else None, left)
         return ending
 
     def turn(self, *, by_itself: bool = False) -> Turn | None:

@@ -102,7 +102,7 @@ class Pump:
     async def _break(self, error: UpstreamError) -> Stop | None:
         """Send what came whole before the transport broke. Behind the last event the break took nothing."""
         relay = self._relay
-        stop = await self._perform(relay.close() if relay.over else relay.broken())
+        stop = await self._perform(relay.broken())
         return stop or (None if relay.over else error)
 
     async def _run(self) -> Stop | None:

@@ -141,6 +141,8 @@ class Relay:
 
     def broken(self) -> list[Action]:
         """The connection broke. A last event that is whole counts; half a one is dropped: it would spoil the next."""
+        if self.over:  # behind the last event of the turn the break took nothing
+            return self.close()
         for frame in self._reader.close():
             with suppress(Malformed):
                 self._read(frame)

@@ -13,6 +13,8 @@ import msgspec
 
 _PAIR: Final = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE: Final = re.compile(rb"\\(?:%b|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)" % _PAIR, re.DOTALL)
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a reader raises: for no JSON, for another type, for no text, and for what is nested too deeply."""
 T = TypeVar("T")
 
 
@@ -24,7 +26,7 @@ def mended(text: bytes) -> bytes:
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T]:
-    """A decoder of JSON into this type that also takes such halves. Raises as msgspec does."""
+    """A decoder of JSON into this type that also takes such halves. Raises one of UNREADABLE."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(text: bytes) -> T:

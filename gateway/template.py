@@ -47,7 +47,7 @@ class Blanks(Struct, frozen=True):
     """What differs between the frames of a dialect: groups `text`, `number`, `count` of a pattern, and each alone."""
 
     pattern: re.Pattern[bytes]
-    kinds: dict[str | None, Blank]
+    kinds: dict[str, Blank]
     cut: Callable[[bytes, bytes], bytes] | None
     """Puts something else in the place of each count."""
 
@@ -58,7 +58,7 @@ def blanks(texts: str, numbers: str = "", counts: tuple[str, str] | None = None)
     `counts`: the key of an object of numbers behind other members, and in it that of the running count of tokens.
     """
     found = [rb'"(?:%b)"\s*:\s*"(?P<text>%b)(?=")' % (texts.encode(), _TEXT)]
-    kinds: dict[str | None, Blank] = {"text": re.compile(_TEXT).match, "number": re.compile(_NUMBER).match}
+    kinds: dict[str, Blank] = {"text": re.compile(_TEXT).match, "number": re.compile(_NUMBER).match}
     count = _counted(*counts) if counts is not None else None
     if numbers:
         found.append(rb'"(?:%b)"\s*:\s*(?P<number>%b)\b' % (numbers.encode(), _NUMBER))

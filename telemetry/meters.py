@@ -76,7 +76,7 @@ class Counter(prometheus_client.Counter):
         return (self._value.trace,)
 
     def _child_samples(self) -> Iterable[Sample]:
-        return super()._child_samples() if self.foreseen or self._value.now else ()
+        return super()._child_samples() if self.numbers() else ()
 
 
 class Gauge(prometheus_client.Gauge):
@@ -141,4 +141,4 @@ class Histogram(prometheus_client.Histogram):
         return (*map(TRACE, self._buckets), None, None)
 
     def _child_samples(self) -> Iterable[Sample]:
-        return super()._child_samples() if self.foreseen or any(bucket.now for bucket in self._buckets) else ()
+        return super()._child_samples() if self.numbers() else ()

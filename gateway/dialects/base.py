@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, Literal, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from gateway.calls import NO_WISHES, OURS, Call, HeaderList, Wishes, header
 from gateway.deltas import Delta, Failure, Identity
 from gateway.errors import BadRequest, CallError
 from gateway.sse import Frame
+from gateway.surrogates import UNREADABLE
 from gateway.template import Blanks
 from gateway.words import DialectName, Reason
 
@@ -149,7 +149,7 @@ def read_object(decode: Callable[[bytes], AskedT], body: bytes) -> AskedT:
     """The fields of a request that a rule looks at. Raises BadRequest when the body is no JSON object."""
     try:
         return decode(body)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadRequest(f"the request body must be a JSON object: {said}") from None
 

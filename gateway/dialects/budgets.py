@@ -21,11 +21,9 @@ What cannot be said that way is not said: the cap then only counts.
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from gateway import splice
-from gateway.dialects.places import FIELDS, ITEMS, Path
-from gateway.surrogates import decoded
+from gateway.dialects.places import FIELDS, ITEMS, SWITCHES, Path
+from gateway.surrogates import UNREADABLE, decoded
 from gateway.words import DialectName, UpstreamKind
 
 _FLAT: Final[Mapping[tuple[UpstreamKind, DialectName], Path]] = {
@@ -45,9 +43,9 @@ GEMINI: Final[Mapping[str, tuple[int, bool]]] = {
 }
 """The least budget, and whether the model thinks when it is told nothing; by the beginning of its name."""
 GEMINI_OTHER: Final = (512, False)
+"""Other models are given a budget only where the caller named one: those that take levels refuse it."""
 DO_NOT_THINK: Final = ("image", "tts", "audio")
 """In the rest of a model's name: it draws or speaks, and may refuse to think."""
-"""Other models are given a budget only where the caller named one: those that take levels refuse it."""
 
 
 def write_budget(dialect: DialectName, kind: UpstreamKind, body: bytes, cap: int, *, model: str = "") -> bytes | None:
@@ -57,7 +55,7 @@ def write_budget(dialect: DialectName, kind: UpstreamKind, body: bytes, cap: int
     """
     try:
         asked = decoded(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if not isinstance(asked, dict) or _has_level(dialect, asked):
         return None
@@ -83,7 +81,7 @@ def has_budget(dialect: DialectName, kind: UpstreamKind) -> bool:
 def _messages(kind: UpstreamKind, body: bytes, asked: dict[str, Any], cap: int) -> bytes | None:
     path, given = ("thinking", "budget_tokens"), _at(asked, ("thinking", "type"))
     if kind == "llama.cpp":
-        if not _fits(asked, path) or given in {"disabled", "between_tools"}:
+        if not _fits(asked, path) or any(given == switch.off for switch in SWITCHES["messages"]):
             return None
         if given != "enabled":
             body = splice.put(body, ("thinking", "type"), b'"enabled"')

@@ -44,9 +44,9 @@ from gateway.dialects.base import (
 )
 from gateway.dialects.chunks import Chunk, deltas_of, finished, one_piece, only_reasoning
 from gateway.dialects.levels import level_in
-from gateway.dialects.reading import DONE, DONE_ONLY, UNREADABLE, read, read_identity
+from gateway.dialects.reading import DONE, DONE_ONLY, read, read_identity
 from gateway.errors import CallError
-from gateway.surrogates import decoded, reader
+from gateway.surrogates import UNREADABLE, decoded, reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 

@@ -50,14 +50,13 @@ from gateway.dialects.reading import (
     DONE,
     DONE_ONLY,
     UNJUDGED,
-    UNREADABLE,
     Untouched,
     error_alone,
     identity,
     read,
 )
 from gateway.errors import CallError
-from gateway.surrogates import decoded, reader
+from gateway.surrogates import UNREADABLE, decoded, reader
 from gateway.words import DialectName, Reason
 
 BLOCKED: Final = "IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR ESCALATION JAILBREAK"
@@ -137,8 +136,8 @@ class Asked(Struct):
     snake: Any = field(name="generation_config", default=None)
 
 
-_COLON: Final = re.compile(r":|%3[aA](?=\w+$)")
-"""Between model and action; some clients escape it."""
+_COLON: Final = re.compile(r"%3[aA](?=\w+$)")
+"""Between model and action, as some clients escape it."""
 _answer = reader(Answer)
 _head = reader(Head)
 _asked = reader(Asked)
@@ -160,7 +159,7 @@ class Gemini(Untouched):
     def read_call(self, path: str, query: bytes, headers: HeaderList, body: bytes) -> Call:
         """What the caller asked; raises BadRequest when the body is no object."""
         asked = read_object(_asked, body)
-        model, action = [*_COLON.split(path.rpartition("/")[2], maxsplit=1), ""][:2]
+        model, _, action = _COLON.sub(":", path.rpartition("/")[2]).partition(":")
         stream = action == "streamGenerateContent"
         return Call(
             dialect="gemini",

@@ -13,7 +13,7 @@ import msgspec
 from gateway import splice
 from gateway.calls import NO_LEVEL_SENT, Sent
 from gateway.dialects.places import ITEMS, LEVEL_KEYS, PRIMARY, SWITCHES, THINKING, WORDS, Path, Switch
-from gateway.surrogates import decoded, reader
+from gateway.surrogates import UNREADABLE, decoded, reader
 from gateway.words import LADDER, DialectName, Level, level_of
 
 
@@ -152,7 +152,7 @@ def _item_places(dialect: DialectName, top: Mapping[str, msgspec.Raw]) -> Iterat
         return
     try:
         items = _items(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return
     for number in reversed(range(len(items))):
         if str(inner[-1]).encode() not in bytes(items[number]):
@@ -200,14 +200,14 @@ def _top(body: bytes) -> dict[str, msgspec.Raw]:
     """The fields of a request, unread; none when it is no JSON object."""
     try:
         return _fields(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 
 def _decoded(raw: msgspec.Raw | None) -> Any:
     try:
         return None if raw is None else decoded(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -47,7 +47,6 @@ from gateway.dialects.reading import (
     ANSWER_ONLY,
     DONE_ONLY,
     NOTHING,
-    UNREADABLE,
     Untouched,
     identity,
     read,
@@ -55,7 +54,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
-from gateway.surrogates import reader
+from gateway.surrogates import UNREADABLE, reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 

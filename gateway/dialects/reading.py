@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from gateway.calls import Call
 from gateway.deltas import Content, Delta, Done, Identity, Unjudged
 from gateway.dialects.base import Additions, Dialect, Malformed, failure
 from gateway.sse import Frame
-from gateway.surrogates import reader
+from gateway.surrogates import UNREADABLE, reader
 
 NOTHING: Final[Sequence[Delta]] = ()
 ANSWER_ONLY: Final[Sequence[Delta]] = (Content(),)
@@ -19,7 +18,6 @@ DONE_ONLY: Final[Sequence[Delta]] = (Done(),)
 UNJUDGED: Final[Sequence[Delta]] = (Unjudged(),)
 DONE: Final = b"[DONE]"
 """OpenAI's last frame of a chat stream; cousins end streams of every dialect with it."""
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 ReadT = TypeVar("ReadT")
 

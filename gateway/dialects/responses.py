@@ -44,7 +44,6 @@ from gateway.dialects.reading import (
     ANSWER_ONLY,
     NOTHING,
     UNJUDGED,
-    UNREADABLE,
     Untouched,
     identity,
     read,
@@ -52,7 +51,7 @@ from gateway.dialects.reading import (
     unreadable,
 )
 from gateway.errors import CallError
-from gateway.surrogates import reader
+from gateway.surrogates import UNREADABLE, reader
 from gateway.template import blanks
 from gateway.words import DialectName, Reason
 

@@ -155,10 +155,11 @@ def test_a_stream_that_broke_off_has_no_finish_word() -> None:
 
 
 def test_unreadable_frames_say_nothing() -> None:
-    """Comments, HTML and JSON of another shape leave the body as it is."""
+    """Comments, HTML and JSON of another shape or without a bottom leave the body as it is."""
     stream = recording(SCRIPTED, "w1-short-stream").body
     noise = b': ping\n\ndata: <html>\n\ndata: [1]\n\ndata: {"choices": 3}\n\ndata: \xff\n\n'
-    assert assemble(noise, stream).body() == assemble(stream).body()
+    deep = b'data: {"a":' + b"[" * 100_000 + b"\n\n"
+    assert assemble(noise, deep, stream).body() == assemble(stream).body()
 
 
 def test_every_recorded_stream_gives_a_body() -> None:

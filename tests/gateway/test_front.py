@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -216,6 +217,17 @@ def test_the_process_ends_in_the_middle() -> None:
     assert house.upstream.left == 0
 
 
+async def drained(house: House, caller: Caller, begun: Callable[[], bool]) -> None:
+    """A call that has begun when the time to drain is over."""
+    running = asyncio.ensure_future(house.serve(caller))
+    await until(begun)
+    for _ in range(20):  # what came behind that is read
+        await asyncio.sleep(0)
+    house.gateway.limits.drain()
+    running.cancel()
+    await running
+
+
 @pytest.mark.parametrize(
     ("steps", "outcome", "status", "last"),
     [
@@ -231,18 +243,8 @@ def test_the_time_to_drain_is_over(steps: tuple[bytes, ...], outcome: str, statu
     begun = asyncio.Event()
     house = House(answers(*steps, asyncio.Event()) if steps else hangs(begun))
 
-    async def play() -> Caller:
-        caller = house.caller(request(stream=True))
-        running = asyncio.ensure_future(house.serve(caller))
-        await until(lambda: (steps[0] in caller.body) if steps else begun.is_set())
-        for _ in range(20):  # what came behind it is read
-            await asyncio.sleep(0)
-        house.gateway.limits.drain()
-        running.cancel()
-        await running
-        return caller
-
-    caller = run(play())
+    caller = house.caller(request(stream=True))
+    run(drained(house, caller, lambda: (steps[0] in caller.body) if steps else begun.is_set()))
     ending = house.facts.ending
     assert (house.facts.outcome, ending.status, caller.status) == (outcome, status, status)
     assert (ending.turn is not None) is (status == 200)
@@ -257,16 +259,9 @@ def test_a_stream_that_is_cut_says_so_in_its_dialect() -> None:
     """Its facts come before that, for a caller who asked."""
     house = House(answers(b'event: ping\ndata: {"type":"ping"}\n\n', asyncio.Event()))
 
-    async def play() -> Caller:
-        caller = house.caller({"model": "m", "stream": True}, "/v1/messages", x_thinkcap_facts="1")
-        running = asyncio.ensure_future(house.serve(caller))
-        await until(lambda: b"ping" in caller.body)
-        house.gateway.limits.drain()
-        running.cancel()
-        await running
-        return caller
-
-    told, error = run(play()).body.rstrip().rsplit(b"\n\n", 2)[-2:]
+    caller = house.caller({"model": "m", "stream": True}, "/v1/messages", x_thinkcap_facts="1")
+    run(drained(house, caller, lambda: b"ping" in caller.body))
+    told, error = caller.body.rstrip().rsplit(b"\n\n", 2)[-2:]
     assert b'"event":"totals"' in told
     assert error.startswith(b"event: error\n")
     assert b"the time for calls that run is over" in error
@@ -276,14 +271,6 @@ def test_a_body_that_is_passed_through_is_cut_as_it_is() -> None:
     """Nobody knows what an error would be in it."""
     house = House(answers(b"some of", asyncio.Event(), media="text/plain"))
 
-    async def play() -> Caller:
-        caller = house.caller(b"{}", "/v1/embeddings")
-        running = asyncio.ensure_future(house.serve(caller))
-        await until(lambda: caller.body == b"some of")
-        house.gateway.limits.drain()
-        running.cancel()
-        await running
-        return caller
-
-    caller = run(play())
+    caller = house.caller(b"{}", "/v1/embeddings")
+    run(drained(house, caller, lambda: caller.body == b"some of"))
     assert (caller.body, caller.complete, house.facts.outcome) == (b"some of", False, "stream_error")

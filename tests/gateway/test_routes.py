@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.routes import match, upstream_path
+from tests.gateway.door import House, answers
 
 JUDGED = [
     ("POST", "/v1/chat/completions", "chat", "/v1/chat/completions"),
@@ -69,3 +70,14 @@ def test_paths_that_lead_nowhere(path: str) -> None:
 def test_an_upstreams_own_version(path: str, version: str | None, there: str) -> None:
     """The caller's leading version gives way to the upstream's, once."""
     assert upstream_path(path, version) == there
+
+
+@pytest.mark.parametrize("colon", ["%3A", "%3a", ":"])
+def test_google_s_colon_may_be_escaped(colon: str) -> None:
+    """The call is judged all the same, and goes out as it was written."""
+    body = b'{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"candidatesTokenCount":9}}'
+    house = House(answers(body, media="application/json"))
+    path = f"/v1beta/models/g{colon}generateContent"
+    caller = house.asks({"generationConfig": {"maxOutputTokens": 5}}, path)
+    assert caller.json["candidates"][0]["finishReason"] == "MAX_TOKENS"
+    assert house.upstream.requests[0].url.raw_path.decode().endswith(path)

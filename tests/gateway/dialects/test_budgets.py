@@ -91,6 +91,13 @@ ROWS = [
     ),
     row("messages", "llama.cpp", {"thinking": {"type": "disabled"}}, None, "llama.cpp messages with thinking off"),
     row(
+        "messages",
+        "llama.cpp",
+        {"thinking": {"type": ["x"]}},
+        {"thinking": {"type": "enabled", "budget_tokens": CAP}},
+        "llama.cpp messages with a type that is none",
+    ),
+    row(
         "messages", "llama.cpp", {"thinking": {"type": "between_tools"}}, None, "llama.cpp messages between tools alone"
     ),
     row("messages", "llama.cpp", {"thinking": "yes"}, None, "llama.cpp messages with a thinking that is no object"),

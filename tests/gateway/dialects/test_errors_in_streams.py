@@ -59,17 +59,6 @@ def test_a_refusal_that_is_told_so_is_answered(start: bytes, path: str, body: di
     assert len(house.upstream.requests) == 2
 
 
-@pytest.mark.parametrize("colon", ["%3A", "%3a", ":"])
-def test_google_s_colon_may_be_escaped(colon: str) -> None:
-    """The call is judged all the same, and goes out as it was written."""
-    body = b'{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"candidatesTokenCount":9}}'
-    house = House(answers(body, media="application/json"))
-    path = f"/v1beta/models/g{colon}generateContent"
-    caller = house.asks({"generationConfig": {"maxOutputTokens": 5}}, path)
-    assert caller.json["candidates"][0]["finishReason"] == "MAX_TOKENS"
-    assert house.upstream.requests[0].url.raw_path.decode().endswith(path)
-
-
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
